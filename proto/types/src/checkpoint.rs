@@ -1,0 +1,1 @@
+//! C2SP transparency-log checkpoints.

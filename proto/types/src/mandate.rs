@@ -1,0 +1,1 @@
+//! The negative mandate of a RED.

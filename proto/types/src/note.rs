@@ -1,0 +1,1 @@
+//! C2SP signed notes.

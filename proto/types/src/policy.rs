@@ -1,0 +1,1 @@
+//! C2SP trust policies.

@@ -1,0 +1,1 @@
+//! Receipts: offline-verifiable proofs that an event is in the journal.

@@ -1,0 +1,1 @@
+//! The Merkle tree of the journal: frontier, stored nodes, proofs.
