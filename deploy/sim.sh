@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# The simulated world on fixed seeds: each seed runs twice, each time in its own process, and the two traces must be
+# equal byte for byte.
+#
+#   deploy/sim.sh [SEED]...      default: 1 2 3
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+cd "$REDLATCH_ROOT"
+
+seeds=("$@")
+if [ "${#seeds[@]}" -eq 0 ]; then
+    seeds=(1 2 3)
+fi
+
+RUSTFLAGS="${RUSTFLAGS:+$RUSTFLAGS }--cfg madsim" cargo build --profile sim -p redlatch-sim
+sim="$CARGO_TARGET_DIR/sim/redlatch-sim"
+traces="$(mktemp -d)"
+trap 'rm -rf "$traces"' EXIT
+
+# Keeps the traces of a failed seed where the reader can find them.
+fail() {
+    trap - EXIT
+    echo "simulated suite: seed $1: $2 (traces in $traces; again: $sim --seed $1)" >&2
+    exit 1
+}
+
+for seed in "${seeds[@]}"; do
+    for run in first second; do
+        "$sim" --seed "$seed" --trace "$traces/$seed.$run" >"$traces/$seed.$run.log" 2>&1 || {
+            tail -n 40 "$traces/$seed.$run.log" >&2
+            fail "$seed" "the $run run failed"
+        }
+        [ -s "$traces/$seed.$run" ] || fail "$seed" "the $run run wrote no trace"
+    done
+    cmp "$traces/$seed.first" "$traces/$seed.second" >&2 || fail "$seed" "two runs differ"
+    echo "simulated suite: seed $seed: two equal traces of $(wc -l <"$traces/$seed.first") lines"
+done
+echo "simulated suite: ${#seeds[@]} seeds, all passed"
