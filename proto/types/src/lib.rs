@@ -18,6 +18,8 @@
 pub mod bytes;
 pub mod checkpoint;
 pub mod codec;
+pub mod command;
+pub mod event;
 pub mod ids;
 pub mod limits;
 pub mod mandate;

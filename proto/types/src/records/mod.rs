@@ -1,1 +1,70 @@
-//! The records (SPEC part C).
+//! The records of redlatch, one file per noun (SPEC part C; field names are SPEC's).
+//!
+//! Rules that hold for all of them:
+//!
+//! - A record is a CBOR map with integer keys; a key is never reused for another meaning.
+//! - Signature fields of SPEC are absent: a signature travels in the [`crate::Envelope`]
+//!   around the record, and what SPEC calls owner-signed is the receipt of its leaf (D4).
+//! - A record never contains its own digest (M1-I23). `…_ref` and `…_digest` of itself are
+//!   outer facts, derived by [`crate::Digest::of`] from the canonical bytes.
+//! - Zero means *unspecified* and is refused: enum numbers start at 1 (FAULTS 52).
+//! - Times are milliseconds of state time since the Unix epoch (D7), unless a name says clock.
+
+mod ballot;
+mod base;
+mod binding;
+mod client;
+mod decision;
+mod effect;
+mod genesis;
+mod governance;
+mod intent;
+mod red;
+mod roster;
+mod safety;
+mod status;
+mod time;
+mod transaction;
+mod verdict;
+
+pub use ballot::*;
+pub use base::*;
+pub use binding::*;
+pub use client::*;
+pub use decision::*;
+pub use effect::*;
+pub use genesis::*;
+pub use governance::*;
+pub use intent::*;
+pub use red::*;
+pub use roster::*;
+pub use safety::*;
+pub use status::*;
+pub use time::*;
+pub use transaction::*;
+pub use verdict::*;
+
+/// Names a record type inside signed bytes. A name is used once, for ever.
+macro_rules! record {
+    ($($ty:ty = $name:literal;)*) => {$(
+        impl crate::sign::Record for $ty {
+            const TYPE: &'static str = $name;
+        }
+    )*};
+}
+
+record! {
+    GenesisV1 = "genesis";
+    CausalEnvelopeV1 = "causal-envelope";
+    SentinelVerdictV1 = "sentinel-verdict";
+    SentinelRedOutboxV1 = "sentinel-red-outbox";
+    OutboxAckV1 = "outbox-ack";
+    VoteV1 = "vote";
+    AgentQuorumDecisionV1 = "agent-quorum-decision";
+    KeyConfirmationV1 = "quorum-key-confirmation";
+    EffectClaimV1 = "effect-claim";
+    EffectOutcomeV1 = "effect-outcome";
+    SafetyCapabilityV1 = "safety-capability";
+    ClockReadingV1 = "clock-reading";
+    StatusV1 = "status";
+}

@@ -1,0 +1,414 @@
+//! Events: what happened, as the leaves of the journal, and the replies that go with them.
+//!
+//! A leaf is the canonical CBOR of one [`Event`]. It carries the signed records it rests on, so
+//! that replay can repeat every check from leaves alone (DESIGN D3), and everything `evolve`
+//! needs, so that applying it never has to decode a signed body again.
+
+use std::fmt;
+
+use minicbor::{Decode, Encode};
+
+use crate::bytes::{Bytes, Digest, PublicKey};
+use crate::ids::{
+    CapabilityId, EventId, GroundNumber, IntentDigest, KeyEpoch, LatchNumber, MarkerNumber,
+    OutboxEpoch, RosterEpoch, SubjectId, TickNumber, TransactionId,
+};
+use crate::records::{
+    AbortReason, AuthorityDecisionV1, AutonomyCapabilityV1, AutonomyEpochV1, CommitMarkerV1,
+    GenesisV1, OutcomeKind, PositiveAuthorityTransactionV1, RedLatchReceiptV1, RedScope,
+    SafetyActionIntentV1, SafetyCapabilityV1, SafetyMarkerV1, SealSheetV1, SovereignActionIntentV1,
+};
+use crate::refusal::Refusal;
+use crate::sign::Envelope;
+
+/// Which client command an event answers; remembered until `expires_at`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(map)]
+pub struct Origination {
+    /// Who asked.
+    #[n(0)]
+    pub subject_id: SubjectId,
+    /// The idempotency key.
+    #[n(1)]
+    pub event_id: EventId,
+    /// Digest of the payload.
+    #[n(2)]
+    pub payload_digest: Digest,
+    /// How long a repeat is answered.
+    #[n(3)]
+    pub expires_at: u64,
+    /// The signed envelope.
+    #[n(4)]
+    pub envelope: Envelope,
+    /// The payload's canonical bytes.
+    #[n(5)]
+    pub payload: Bytes,
+}
+
+/// Why something is frozen (DESIGN §6): what a reset has to name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub enum GroundCause {
+    /// A latch, in the scopes of its mandate.
+    #[n(1)]
+    Latch(#[n(0)] LatchNumber),
+    /// REDs came without their predecessors.
+    #[n(2)]
+    ChainGap(#[n(0)] OutboxEpoch),
+    /// Two signed REDs cannot stand in one chain.
+    #[n(3)]
+    ChainBreak(#[n(0)] OutboxEpoch),
+}
+
+/// A freeze: scope and cause. Lives until a reset names it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(map)]
+pub struct Ground {
+    /// Number.
+    #[n(0)]
+    pub number: GroundNumber,
+    /// What is frozen, ascending.
+    #[n(1)]
+    pub scopes: Vec<RedScope>,
+    /// Why.
+    #[n(2)]
+    pub cause: GroundCause,
+}
+
+/// How a RED stands in the sentinel's chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
+pub enum ChainPlace {
+    /// It follows the watermark and moves it.
+    #[n(1)]
+    Next,
+    /// Its predecessors are missing; the watermark stays.
+    #[n(2)]
+    Early,
+    /// It cannot be in the chain that the watermark stands in.
+    #[n(3)]
+    Broken,
+    /// It cannot be read; its number is unknown.
+    #[n(4)]
+    Unreadable,
+}
+
+/// A digest of `Authority`, bound to where the journal stood (DESIGN D8).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(map)]
+pub struct StateRootV1 {
+    /// Digest of the canonical `Authority`.
+    #[n(0)]
+    pub authority_digest: Digest,
+    /// Raft term of the entry.
+    #[n(1)]
+    pub term: u64,
+    /// Raft index of the entry.
+    #[n(2)]
+    pub index: u64,
+    /// Roster in force.
+    #[n(3)]
+    pub roster_epoch: RosterEpoch,
+    /// Leaves before this one.
+    #[n(4)]
+    pub size: u64,
+}
+
+/// One leaf of the journal. Past tense: it happened.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+pub enum Event {
+    /// The organism started.
+    #[n(1)]
+    Bootstrapped(#[n(0)] Box<GenesisV1>, #[n(1)] Envelope),
+    /// State time moved.
+    #[n(2)]
+    Ticked(#[n(0)] TickNumber, #[n(1)] u64, #[n(2)] Vec<Envelope>),
+    /// The quorum has a key.
+    #[n(3)]
+    QuorumKeyActivated(
+        #[n(0)] KeyEpoch,
+        #[n(1)] PublicKey,
+        #[n(2)] Digest,
+        #[n(3)] Vec<Envelope>,
+    ),
+    /// Intent bytes are durable: from here on they may be signed about (M1-I24).
+    #[n(4)]
+    Frozen(
+        #[n(0)] IntentDigest,
+        #[n(1)] u64,
+        #[n(2)] Box<SovereignActionIntentV1>,
+        #[n(3)] Box<Origination>,
+    ),
+    /// Decided and minted.
+    #[n(5)]
+    Authorized(#[n(0)] Box<Authorized>),
+    /// Capability consumed, snapshot stored, nothing visible.
+    #[n(6)]
+    Prepared(
+        #[n(0)] TransactionId,
+        #[n(1)] Box<PositiveAuthorityTransactionV1>,
+    ),
+    /// The marker: the effect may be claimed.
+    #[n(7)]
+    Committed(#[n(0)] Box<CommitMarkerV1>),
+    /// Ended without effect.
+    #[n(8)]
+    Aborted(
+        #[n(0)] TransactionId,
+        #[n(1)] IntentDigest,
+        #[n(2)] AbortReason,
+    ),
+    /// Taken back by its proposer.
+    #[n(9)]
+    Withdrawn(#[n(0)] IntentDigest, #[n(1)] Box<Origination>),
+    /// The executor is about to make the effect.
+    #[n(10)]
+    EffectClaimed(#[n(0)] TransactionId, #[n(1)] MarkerNumber, #[n(2)] Envelope),
+    /// The executor reported.
+    #[n(11)]
+    EffectReported(
+        #[n(0)] TransactionId,
+        #[n(1)] OutcomeKind,
+        #[n(2)] Bytes,
+        #[n(3)] Envelope,
+    ),
+    /// A claim came too late for a latch: the effect was not made and needs none.
+    #[n(12)]
+    EffectWithheld(#[n(0)] TransactionId, #[n(1)] MarkerNumber),
+    /// A RED is latched: nothing positive in its scope follows (M1-L4).
+    #[n(13)]
+    RedLatched(
+        #[n(0)] Box<RedLatchReceiptV1>,
+        #[n(1)] ChainPlace,
+        #[n(2)] Ground,
+        #[n(3)] Envelope,
+    ),
+    /// The chain reached a RED that had latched early.
+    #[n(14)]
+    RedChained(#[n(0)] OutboxEpoch, #[n(1)] Digest),
+    /// Something beside a latch froze a scope.
+    #[n(15)]
+    ScopeFrozen(#[n(0)] Ground, #[n(1)] Envelope),
+    /// A safety attempt's bytes are durable.
+    #[n(16)]
+    SafetyIntentStored(#[n(0)] Box<SafetyActionIntentV1>),
+    /// A safety transaction is prepared; nothing visible.
+    #[n(17)]
+    SafetyPrepared(
+        #[n(0)] TransactionId,
+        #[n(1)] Box<SafetyCapabilityV1>,
+        #[n(2)] Envelope,
+    ),
+    /// The latch is claimed by this transaction and no other (M1-L10).
+    #[n(18)]
+    LatchCommitting(#[n(0)] LatchNumber, #[n(1)] TransactionId),
+    /// The safety marker, same entry.
+    #[n(19)]
+    SafetyCommitted(#[n(0)] Box<SafetyMarkerV1>),
+    /// The next epoch is in force, same entry.
+    #[n(20)]
+    EpochPublished(#[n(0)] Box<AutonomyEpochV1>),
+    /// The stop is complete.
+    #[n(21)]
+    SafetyTerminal(#[n(0)] LatchNumber, #[n(1)] TransactionId),
+    /// The sentinel's outbox entry is closed.
+    #[n(22)]
+    OutboxAcknowledged(#[n(0)] LatchNumber, #[n(1)] Envelope),
+    /// An enrolled subject was refused (audit).
+    #[n(23)]
+    Refused(#[n(0)] SubjectId, #[n(1)] Refusal, #[n(2)] Digest),
+    /// Digest of the state after the events before it.
+    #[n(24)]
+    StateRoot(#[n(0)] StateRootV1),
+}
+
+/// Body of [`Event::Authorized`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(map)]
+pub struct Authorized {
+    /// The one decision.
+    #[n(0)]
+    pub decision: AuthorityDecisionV1,
+    /// The one-shot capability.
+    #[n(1)]
+    pub capability: AutonomyCapabilityV1,
+    /// Its id.
+    #[n(2)]
+    pub capability_id: CapabilityId,
+    /// When the verdict ends.
+    #[n(3)]
+    pub verdict_expires_at: u64,
+    /// The GREEN.
+    #[n(4)]
+    pub green: Envelope,
+    /// The votes.
+    #[n(5)]
+    pub votes: Vec<Envelope>,
+    /// Their sheet.
+    #[n(6)]
+    pub sheet: SealSheetV1,
+    /// The quorum's decision.
+    #[n(7)]
+    pub quorum_decision: Envelope,
+}
+
+impl Event {
+    /// A short stable word for lists and logs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Event::Bootstrapped(..) => "bootstrapped",
+            Event::Ticked(..) => "ticked",
+            Event::QuorumKeyActivated(..) => "quorum_key_activated",
+            Event::Frozen(..) => "frozen",
+            Event::Authorized(..) => "authorized",
+            Event::Prepared(..) => "prepared",
+            Event::Committed(..) => "committed",
+            Event::Aborted(..) => "aborted",
+            Event::Withdrawn(..) => "withdrawn",
+            Event::EffectClaimed(..) => "effect_claimed",
+            Event::EffectReported(..) => "effect_reported",
+            Event::EffectWithheld(..) => "effect_withheld",
+            Event::RedLatched(..) => "red_latched",
+            Event::RedChained(..) => "red_chained",
+            Event::ScopeFrozen(..) => "scope_frozen",
+            Event::SafetyIntentStored(..) => "safety_intent_stored",
+            Event::SafetyPrepared(..) => "safety_prepared",
+            Event::LatchCommitting(..) => "latch_committing",
+            Event::SafetyCommitted(..) => "safety_committed",
+            Event::EpochPublished(..) => "epoch_published",
+            Event::SafetyTerminal(..) => "safety_terminal",
+            Event::OutboxAcknowledged(..) => "outbox_acknowledged",
+            Event::Refused(..) => "refused",
+            Event::StateRoot(..) => "state_root",
+        }
+    }
+
+    /// Whether a head is signed after the entry that holds this event (D4).
+    pub fn asks_for_head(&self) -> bool {
+        !matches!(
+            self,
+            Event::Withdrawn(..) | Event::Aborted(..) | Event::Refused(..) | Event::RedChained(..)
+        )
+    }
+
+    /// Whether the event is positive: what a node that holds an unlatched RED does not cosign.
+    pub fn is_positive_marker(&self) -> bool {
+        matches!(
+            self,
+            Event::Committed(..) | Event::QuorumKeyActivated(..) | Event::EffectClaimed(..)
+        )
+    }
+
+    /// Whether a head over this event is always cosigned, whatever the node holds (D2).
+    pub fn is_stop(&self) -> bool {
+        matches!(
+            self,
+            Event::RedLatched(..)
+                | Event::ScopeFrozen(..)
+                | Event::SafetyIntentStored(..)
+                | Event::SafetyPrepared(..)
+                | Event::LatchCommitting(..)
+                | Event::SafetyCommitted(..)
+                | Event::EpochPublished(..)
+                | Event::SafetyTerminal(..)
+                | Event::OutboxAcknowledged(..)
+        )
+    }
+}
+
+/// What an accepted command led to; a repeat is answered with the same.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+pub enum Accepted {
+    /// The organism started.
+    #[n(1)]
+    Bootstrapped,
+    /// State time is this.
+    #[n(2)]
+    Ticked(#[n(0)] TickNumber, #[n(1)] u64),
+    /// The quorum has this key epoch.
+    #[n(3)]
+    QuorumKeyActivated(#[n(0)] KeyEpoch),
+    /// The intent has this digest.
+    #[n(4)]
+    Frozen(#[n(0)] IntentDigest),
+    /// The capability has this id.
+    #[n(5)]
+    Authorized(#[n(0)] CapabilityId),
+    /// The transaction has this id.
+    #[n(6)]
+    Prepared(#[n(0)] TransactionId),
+    /// The marker has this number.
+    #[n(7)]
+    Committed(#[n(0)] MarkerNumber),
+    /// The transaction ended.
+    #[n(8)]
+    Aborted(#[n(0)] TransactionId),
+    /// The intent was taken back.
+    #[n(9)]
+    Withdrawn(#[n(0)] IntentDigest),
+    /// The effect is claimed under this fencing number.
+    #[n(10)]
+    EffectClaimed(#[n(0)] MarkerNumber),
+    /// The outcome is recorded.
+    #[n(11)]
+    EffectReported(#[n(0)] OutcomeKind),
+    /// Latched under these numbers, in order of the segment; known ones are repeated.
+    #[n(12)]
+    Latched(#[n(0)] Vec<LatchNumber>),
+    /// The attempt is stored under this digest.
+    #[n(13)]
+    SafetyStored(#[n(0)] Digest),
+    /// The safety transaction has this id.
+    #[n(14)]
+    SafetyPrepared(#[n(0)] TransactionId),
+    /// The safety marker has this number.
+    #[n(15)]
+    SafetyCommitted(#[n(0)] MarkerNumber),
+    /// The latch is terminal.
+    #[n(16)]
+    SafetyTerminal(#[n(0)] LatchNumber),
+    /// The outbox entry is closed.
+    #[n(17)]
+    OutboxAcknowledged(#[n(0)] LatchNumber),
+    /// A StateRoot follows.
+    #[n(18)]
+    Checkpointed,
+}
+
+/// The reply to a command: what it led to, or why nothing happened.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+pub enum Reply {
+    /// It led to this.
+    #[n(1)]
+    Accepted(#[n(0)] Accepted),
+    /// Nothing happened.
+    #[n(2)]
+    Refused(#[n(0)] Refusal),
+}
+
+impl From<Result<Accepted, Refusal>> for Reply {
+    fn from(result: Result<Accepted, Refusal>) -> Self {
+        match result {
+            Ok(accepted) => Reply::Accepted(accepted),
+            Err(refusal) => Reply::Refused(refusal),
+        }
+    }
+}
+
+impl From<Reply> for Result<Accepted, Refusal> {
+    fn from(reply: Reply) -> Self {
+        match reply {
+            Reply::Accepted(accepted) => Ok(accepted),
+            Reply::Refused(refusal) => Err(refusal),
+        }
+    }
+}
+
+impl fmt::Display for GroundCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GroundCause::Latch(n) => write!(f, "latch {n}"),
+            GroundCause::ChainGap(n) => write!(f, "gap before outbox entry {n}"),
+            GroundCause::ChainBreak(n) => write!(f, "fork at outbox entry {n}"),
+        }
+    }
+}
