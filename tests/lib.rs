@@ -1,0 +1,26 @@
+//! Shared ground of the tests that look at the whole product.
+//!
+//! ```text
+//!   test executable ── beside it ──▶ redlatch, redlatch-node, … ── refused if stale
+//!        │                                   │
+//!        └── StateFolder (one per process) ◀─┘
+//! ```
+//!
+//! - [`repository`]: the root of the checkout that this executable was built from.
+//! - [`binary`]: a product binary beside this executable, refused if it is not a build of what
+//!   now lies in the checkout.
+//! - [`StateFolder`]: a folder that is gone after the test, and kept if the test failed.
+//! - [`eventually`]: waits for a condition, never for a time.
+//!
+//! This crate does not build anything, does not start anything by itself, and no other crate
+//! depends on it.
+
+#![forbid(unsafe_code)]
+
+#[path = "shared/build.rs"]
+mod build;
+#[path = "shared/state.rs"]
+mod state;
+
+pub use build::{Stale, binary, freshness, repository};
+pub use state::{StateFolder, eventually};
