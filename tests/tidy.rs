@@ -5,6 +5,7 @@
 //!                                        │
 //!   crates     edges, pure trees, refused packages, lints      (Cargo's own answers)
 //!   sources    //! first, words banned in cores, one verify, nonces, leftovers
+//!   doors      clocks, files, threads and exits have one place each
 //!   commands   every positive command passes the fence
 //!   mutants    no mutant and no symbolic constructor in shipped code
 //!   sizes      long functions and files: a list that only shrinks
@@ -22,6 +23,8 @@ mod commands;
 mod crates;
 #[path = "tidy/documents.rs"]
 mod documents;
+#[path = "tidy/doors.rs"]
+mod doors;
 #[path = "tidy/finding.rs"]
 mod finding;
 #[path = "tidy/invariants.rs"]
