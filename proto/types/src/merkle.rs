@@ -2,7 +2,6 @@
 //! (RFC 9162 §2.1.3.2 and §2.1.4.2). It verifies only: proofs are made from stored tree
 //! nodes by `redlatch_journal::tree`.
 
-use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use crate::bytes::Digest;
@@ -57,17 +56,17 @@ pub enum ProofError {
 
 /// Hash of one leaf: SHA-256 of `0x00 || data` (RFC 6962 §2.1).
 pub fn leaf_hash(data: &[u8]) -> Digest {
-    hash(&[&LEAF_PREFIX, data])
+    Digest::of_parts(&[&LEAF_PREFIX, data])
 }
 
 /// Hash of an inner node: SHA-256 of `0x01 || left || right` (RFC 6962 §2.1).
 pub fn node_hash(left: &Digest, right: &Digest) -> Digest {
-    hash(&[&NODE_PREFIX, &left.0, &right.0])
+    Digest::of_parts(&[&NODE_PREFIX, &left.0, &right.0])
 }
 
 /// Root of the tree without leaves: SHA-256 of nothing (RFC 6962 §2.1).
 pub fn empty_root() -> Digest {
-    hash(&[])
+    Digest::of(&[])
 }
 
 /// Checks that the leaf with hash `leaf` stands at `index` in the tree of `size` leaves
@@ -92,7 +91,11 @@ pub fn verify_inclusion(
     expect_length(proof, shape.inner + shape.border)?;
     let (inner, border) = proof.split_at(shape.inner);
     let top = climb_border(climb(*leaf, inner, index), border);
-    if top == *root { Ok(()) } else { Err(ProofError::RootMismatch) }
+    if top == *root {
+        Ok(())
+    } else {
+        Err(ProofError::RootMismatch)
+    }
 }
 
 /// Checks that the tree (`old_size`, `old_root`) is a prefix of (`new_size`, `new_root`).
@@ -123,7 +126,10 @@ pub fn verify_consistency(
         Some((first, rest)) => (*first, rest),
         None => {
             let expected = 1 + inner + shape.border;
-            return Err(ProofError::WrongLength { hashes: 0, expected });
+            return Err(ProofError::WrongLength {
+                hashes: 0,
+                expected,
+            });
         }
     };
     expect_length(proof, proof.len() - hashes.len() + inner + shape.border)?;
@@ -167,7 +173,10 @@ impl Shape {
     fn of(index: u64, last: u64) -> Shape {
         let inner = u64::BITS - (index ^ last).leading_zeros();
         let above = index.checked_shr(inner).unwrap_or(0);
-        Shape { inner: inner as usize, border: above.count_ones() as usize }
+        Shape {
+            inner: inner as usize,
+            border: above.count_ones() as usize,
+        }
     }
 }
 
@@ -184,20 +193,36 @@ fn expect_length(proof: &[Digest], expected: usize) -> Result<(), ProofError> {
 
 /// Climbs with siblings on the side that each bit of `path` says, lowest bit first.
 fn climb(start: Digest, siblings: &[Digest], path: u64) -> Digest {
-    siblings.iter().enumerate().fold(start, |node, (level, sibling)| {
-        if bit(path, level) { node_hash(sibling, &node) } else { node_hash(&node, sibling) }
-    })
+    siblings
+        .iter()
+        .enumerate()
+        .fold(start, |node, (level, sibling)| {
+            if bit(path, level) {
+                node_hash(sibling, &node)
+            } else {
+                node_hash(&node, sibling)
+            }
+        })
 }
 
 /// Climbs with the left siblings only: what lies right was not there in the older tree.
 fn climb_left(start: Digest, siblings: &[Digest], path: u64) -> Digest {
-    siblings.iter().enumerate().fold(start, |node, (level, sibling)| {
-        if bit(path, level) { node_hash(sibling, &node) } else { node }
-    })
+    siblings
+        .iter()
+        .enumerate()
+        .fold(start, |node, (level, sibling)| {
+            if bit(path, level) {
+                node_hash(sibling, &node)
+            } else {
+                node
+            }
+        })
 }
 
 fn climb_border(start: Digest, siblings: &[Digest]) -> Digest {
-    siblings.iter().fold(start, |node, sibling| node_hash(sibling, &node))
+    siblings
+        .iter()
+        .fold(start, |node, sibling| node_hash(sibling, &node))
 }
 
 /// `level` is below [`PROOF_HASHES_MAX`], so the shift stays inside the word.
@@ -205,10 +230,7 @@ fn bit(path: u64, level: usize) -> bool {
     (path >> level) & 1 == 1
 }
 
-fn hash(parts: &[&[u8]]) -> Digest {
-    let mut sha = Sha256::new();
-    for part in parts {
-        sha.update(part);
-    }
-    Digest(sha.finalize().into())
-}
+#[cfg(test)]
+pub(crate) mod definition;
+#[cfg(test)]
+mod tests;
