@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The simulated world on fixed seeds: each seed runs twice, each time in its own process, and the two traces must be
-# equal byte for byte.
+# The simulated world: its own tests, then fixed seeds. Each seed runs twice, each time in its own process, and the two
+# traces must be equal byte for byte.
 #
 #   deploy/sim.sh [SEED]...      default: 1 2 3
 set -euo pipefail
@@ -12,7 +12,13 @@ if [ "${#seeds[@]}" -eq 0 ]; then
     seeds=(1 2 3)
 fi
 
-RUSTFLAGS="${RUSTFLAGS:+$RUSTFLAGS }--cfg madsim" cargo build --profile sim -p redlatch-sim
+export RUSTFLAGS="${RUSTFLAGS:+$RUSTFLAGS }--cfg madsim"
+cargo build --profile sim -p redlatch-sim --bins --tests
+if cargo nextest --version >/dev/null 2>&1; then
+    cargo nextest run --cargo-profile sim -p redlatch-sim --no-tests pass
+else
+    cargo test --profile sim -p redlatch-sim
+fi
 sim="$CARGO_TARGET_DIR/sim/redlatch-sim"
 traces="$(mktemp -d)"
 trap 'rm -rf "$traces"' EXIT

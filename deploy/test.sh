@@ -6,11 +6,15 @@ here="$(dirname "${BASH_SOURCE[0]}")"
 . "$here/env.sh"
 cd "$REDLATCH_ROOT"
 
-"$here/build.sh"
+# redlatch-sim lives in the simulated world only: deploy/sim.sh builds and tests it there.
+real=(--workspace --exclude redlatch-sim)
+
+# Binaries and tests in one command: the same features, so nothing is compiled twice.
+cargo build "${real[@]}" --bins --tests
 if cargo nextest --version >/dev/null 2>&1; then
-    cargo nextest run --workspace
-    cargo test --workspace --doc --quiet
+    cargo nextest run "${real[@]}"
+    cargo test "${real[@]}" --doc --quiet
 else
-    cargo test --workspace
+    cargo test "${real[@]}"
 fi
 "$here/sim.sh"
