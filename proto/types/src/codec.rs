@@ -79,24 +79,24 @@ mod tests {
         let canonical = sample().to_canonical();
         assert_eq!(hex::encode(&canonical), "a2016352554e0207");
         for other in [
-            "a2016352554e021807",             // longer integer
-            "a2016352554e02190007",           //
-            "a2016352554e021a00000007",       //
+            "a2016352554e021807",               // longer integer
+            "a2016352554e02190007",             //
+            "a2016352554e021a00000007",         //
             "a2016352554e021b0000000000000007", //
-            "a2016352554e02f94700",           // float
-            "a2016352554e02c24107",           // bignum
-            "a201780352554e0207",             // longer string head
-            "bf016352554e0207ff",             // indefinite map
-            "a2017f615261556 14eff0207",      // text in chunks (and a stray blank)
-            "a202070163 52554e",              // keys swapped (and a stray blank)
-            "a20207016352554e",               // keys swapped
-            "d9d9f7a2016352554e0207",         // self-describe prefix
-            "a2016352554e020700",             // trailing byte
-            "a20162c3280207",                 // not UTF-8
-            "a3016352554e020703f6",           // explicit null
-            "a3016352554e02070400",           // unknown key
-            "a1016352554e",                   // missing key
-            "a2016352554e02",                 // truncated
+            "a2016352554e02f94700",             // float
+            "a2016352554e02c24107",             // bignum
+            "a201780352554e0207",               // longer string head
+            "bf016352554e0207ff",               // indefinite map
+            "a2017f615261556 14eff0207",        // text in chunks (and a stray blank)
+            "a202070163 52554e",                // keys swapped (and a stray blank)
+            "a20207016352554e",                 // keys swapped
+            "d9d9f7a2016352554e0207",           // self-describe prefix
+            "a2016352554e020700",               // trailing byte
+            "a20162c3280207",                   // not UTF-8
+            "a3016352554e020703f6",             // explicit null
+            "a3016352554e02070400",             // unknown key
+            "a1016352554e",                     // missing key
+            "a2016352554e02",                   // truncated
         ] {
             let bytes = hex::decode(other.replace(' ', "")).unwrap();
             assert!(Sample::from_canonical(&bytes).is_err(), "{other}");

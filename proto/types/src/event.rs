@@ -10,13 +10,14 @@ use minicbor::{Decode, Encode};
 
 use crate::bytes::{Bytes, Digest, PublicKey};
 use crate::ids::{
-    CapabilityId, EventId, GroundNumber, IntentDigest, KeyEpoch, LatchNumber, MarkerNumber,
-    OutboxEpoch, RosterEpoch, SubjectId, TickNumber, TransactionId,
+    CapabilityId, EventId, GrantId, GroundNumber, IntentDigest, KeyEpoch, LatchNumber,
+    MarkerNumber, OutboxEpoch, RosterEpoch, SubjectId, TickNumber, TransactionId,
 };
 use crate::records::{
-    AbortReason, AuthorityDecisionV1, AutonomyCapabilityV1, AutonomyEpochV1, CommitMarkerV1,
-    GenesisV1, OutcomeKind, PositiveAuthorityTransactionV1, RedLatchReceiptV1, RedScope,
-    SafetyActionIntentV1, SafetyCapabilityV1, SafetyMarkerV1, SealSheetV1, SovereignActionIntentV1,
+    AbortReason, AuthorityDecisionV1, AutonomyCapabilityV1, AutonomyEpochV1, AutonomyGrantV1,
+    CommitMarkerV1, GenesisV1, OutcomeKind, PositiveAuthorityTransactionV1, RedLatchReceiptV1,
+    RedScope, SafetyActionIntentV1, SafetyCapabilityV1, SafetyMarkerV1, SealSheetV1,
+    SovereignActionIntentV1,
 };
 use crate::refusal::Refusal;
 use crate::sign::Envelope;
@@ -162,7 +163,12 @@ pub enum Event {
     Withdrawn(#[n(0)] IntentDigest, #[n(1)] Box<Origination>),
     /// The executor is about to make the effect.
     #[n(10)]
-    EffectClaimed(#[n(0)] TransactionId, #[n(1)] MarkerNumber, #[n(2)] Envelope),
+    EffectClaimed(
+        #[n(0)] TransactionId,
+        #[n(1)] MarkerNumber,
+        #[n(2)] Digest,
+        #[n(3)] Envelope,
+    ),
     /// The executor reported.
     #[n(11)]
     EffectReported(
@@ -185,9 +191,12 @@ pub enum Event {
     /// The chain reached a RED that had latched early.
     #[n(14)]
     RedChained(#[n(0)] OutboxEpoch, #[n(1)] Digest),
-    /// Something beside a latch froze a scope.
+    /// A grant in the mandate's scope is revoked.
     #[n(15)]
-    ScopeFrozen(#[n(0)] Ground, #[n(1)] Envelope),
+    GrantRevoked(#[n(0)] GrantId),
+    /// A grant in the mandate's scope is lowered by one tier: the old id and the new grant.
+    #[n(25)]
+    GrantDemoted(#[n(0)] GrantId, #[n(1)] Box<AutonomyGrantV1>),
     /// A safety attempt's bytes are durable.
     #[n(16)]
     SafetyIntentStored(#[n(0)] Box<SafetyActionIntentV1>),
@@ -269,7 +278,8 @@ impl Event {
             Event::EffectWithheld(..) => "effect_withheld",
             Event::RedLatched(..) => "red_latched",
             Event::RedChained(..) => "red_chained",
-            Event::ScopeFrozen(..) => "scope_frozen",
+            Event::GrantRevoked(..) => "grant_revoked",
+            Event::GrantDemoted(..) => "grant_demoted",
             Event::SafetyIntentStored(..) => "safety_intent_stored",
             Event::SafetyPrepared(..) => "safety_prepared",
             Event::LatchCommitting(..) => "latch_committing",
@@ -303,7 +313,8 @@ impl Event {
         matches!(
             self,
             Event::RedLatched(..)
-                | Event::ScopeFrozen(..)
+                | Event::GrantRevoked(..)
+                | Event::GrantDemoted(..)
                 | Event::SafetyIntentStored(..)
                 | Event::SafetyPrepared(..)
                 | Event::LatchCommitting(..)

@@ -106,7 +106,9 @@ number_id! {
 
 /// A name is empty, too long, or not made of `a-z 0-9 . _ - /`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{found:?} is no name: 1 to {NAME_LEN_MAX} characters of a-z 0-9 . _ - /, starting with a letter or digit")]
+#[error(
+    "{found:?} is no name: 1 to {NAME_LEN_MAX} characters of a-z 0-9 . _ - /, starting with a letter or digit"
+)]
 pub struct NotAName {
     /// What was given, cut to a readable length.
     pub found: String,
@@ -122,9 +124,11 @@ impl Name {
     /// # Errors
     /// [`NotAName`] unless it is 1 to 64 of the allowed characters.
     pub fn new(text: &str) -> Result<Name, NotAName> {
-        let allowed =
-            |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-' | b'/');
-        let starts_well = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+        let allowed = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-' | b'/');
+        let starts_well = text
+            .bytes()
+            .next()
+            .is_some_and(|b| b.is_ascii_alphanumeric());
         if starts_well && text.len() <= NAME_LEN_MAX && text.bytes().all(allowed) {
             Ok(Name(text.to_owned()))
         } else {

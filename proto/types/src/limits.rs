@@ -55,6 +55,11 @@ pub const VERIFIER_SEATS: usize = 4;
 pub const NODES_MAX: usize = 9;
 /// Subjects enrolled by a genesis.
 pub const SUBJECTS_MAX: usize = 4_096;
+/// Resources whose head the journal keeps.
+pub const RESOURCES_MAX: usize = 65_536;
+/// How long a finished transaction stays in live state, so that a later RED can compensate it
+/// by its bound plan; after that a RED on it stops everything.
+pub const COMPENSATION_WINDOW_MS: u64 = 24 * HOUR_MS;
 /// Grants of an organism.
 pub const GRANTS_MAX: usize = 4_096;
 

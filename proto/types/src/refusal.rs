@@ -209,7 +209,10 @@ mod tests {
         assert!(Refusal::from_canonical(&[0x00]).is_err());
         assert!(Refusal::from_canonical(&[0x18, 0xc8]).is_err());
         for refusal in Refusal::ALL {
-            assert_eq!(Refusal::from_canonical(&refusal.to_canonical()), Ok(*refusal));
+            assert_eq!(
+                Refusal::from_canonical(&refusal.to_canonical()),
+                Ok(*refusal)
+            );
         }
     }
 }

@@ -134,10 +134,18 @@ impl RedScope {
     /// The scope of a verdict's numbers and bytes; `None` for what this build does not know.
     pub fn from_open(kind: u64, value: &Bytes) -> Option<RedScope> {
         match kind {
-            1 => IntentDigest::from_canonical(&value.0).ok().map(RedScope::Intent),
-            2 => MissionId::from_canonical(&value.0).ok().map(RedScope::Mission),
-            3 => SubjectId::from_canonical(&value.0).ok().map(RedScope::Subject),
-            4 => ActionClass::from_canonical(&value.0).ok().map(RedScope::ActionClass),
+            1 => IntentDigest::from_canonical(&value.0)
+                .ok()
+                .map(RedScope::Intent),
+            2 => MissionId::from_canonical(&value.0)
+                .ok()
+                .map(RedScope::Mission),
+            3 => SubjectId::from_canonical(&value.0)
+                .ok()
+                .map(RedScope::Subject),
+            4 => ActionClass::from_canonical(&value.0)
+                .ok()
+                .map(RedScope::ActionClass),
             5 if value.0.is_empty() => Some(RedScope::Everything),
             _ => None,
         }

@@ -1,0 +1,269 @@
+//! Genesis and the quorum's first key.
+
+use std::collections::BTreeSet;
+
+use redlatch_types::event::{Accepted, Event};
+use redlatch_types::limits::{GRANTS_MAX, NODES_MAX, SUBJECTS_MAX, VERIFIER_SEATS};
+use redlatch_types::records::{
+    GenesisV1, KeyConfirmationV1, Mode, OrganismKind, RosterV1, SafetyKernelV1, VerifierSeat,
+    grants_digest,
+};
+use redlatch_types::sign::check_key;
+use redlatch_types::{AutonomyEpoch, Canonical, Digest, KeyEpoch, PublicKey, Refusal, Signed};
+
+use super::fence::{Target, fence};
+use super::{Decision, governance, in_scope};
+use crate::authority::Authority;
+
+/// The first command of a journal, accepted once (DESIGN §9).
+pub(super) fn bootstrap(state: &Authority, genesis: &Signed<GenesisV1>) -> Decision {
+    if state.governance.is_some() {
+        return Err(Refusal::AlreadyBootstrapped);
+    }
+    let record = genesis.record();
+    let signed_by_its_root = genesis.key() == &record.kernel.pinned_external_root_key
+        && genesis.scope() == &record.scope();
+    if !signed_by_its_root {
+        return Err(Refusal::Unauthorized);
+    }
+    check(record).ok_or(Refusal::BadGenesis)?;
+    let event = Event::Bootstrapped(Box::new(record.clone()), genesis.envelope().clone());
+    Ok((vec![event], Accepted::Bootstrapped))
+}
+
+/// `None` if the genesis contradicts itself or the kernel's floors.
+fn check(genesis: &GenesisV1) -> Option<()> {
+    let all = [
+        floors_hold(&genesis.kernel),
+        pins_match(genesis),
+        roster_is_sound(&genesis.roster),
+        independence_matches(genesis),
+        keys_are_distinct(genesis),
+        subjects_are_sound(genesis),
+        constitution_is_sound(genesis),
+        activations_chain(genesis),
+    ];
+    all.into_iter().all(|holds| holds).then_some(())
+}
+
+/// M1-L1, M1-I21: the floors that nothing below the root lowers.
+fn floors_hold(kernel: &SafetyKernelV1) -> bool {
+    kernel.minimum_verifier_seats >= 4
+        && kernel.minimum_quorum_threshold >= 3
+        && kernel.minimum_failure_domains >= 3
+        && kernel.proposer_executor_nonvoting
+        && kernel.sentinel_required_and_nonvoting
+        && kernel.sentinel_red_absolute_veto
+        && kernel.sentinel_outbox_antirollback_required
+        && kernel.required_sentinel_unavailable_fail_closed
+        && kernel.canonicalization_version == redlatch_types::records::CANONICALIZATION_VERSION
+}
+
+fn pins_match(genesis: &GenesisV1) -> bool {
+    let kernel = &genesis.kernel;
+    kernel.sentinel_identity_binary_policy_digest == genesis.roster.sentinel.pin_digest()
+        && kernel.safety_actuator_identity_binary_policy_digest
+            == genesis.roster.actuator.pin_digest()
+}
+
+fn roster_is_sound(roster: &RosterV1) -> bool {
+    let voters = roster.voters().count();
+    let nodes_ascend = roster.nodes.windows(2).all(|w| w[0].node_id < w[1].node_id);
+    let names: BTreeSet<_> = roster.nodes.iter().map(|n| &n.name).collect();
+    let identifiers_ascend = roster
+        .verifiers
+        .iter()
+        .zip(1u16..)
+        .all(|(v, expected)| v.identifier == expected);
+    let verifier_names: BTreeSet<_> = roster.verifiers.iter().map(|v| &v.verifier_id).collect();
+    (voters == 3 || voters == 5)
+        && roster.nodes.len() <= NODES_MAX
+        && nodes_ascend
+        && names.len() == roster.nodes.len()
+        && roster.nodes.iter().all(|n| n.node_id.0 != 0)
+        && roster.roster_epoch.0 == 1
+        && roster.verifiers.len() == VERIFIER_SEATS
+        && identifiers_ascend
+        && verifier_names.len() == VERIFIER_SEATS
+}
+
+/// The constitution freezes exactly the roster's verifiers and domains (SPEC D16).
+fn independence_matches(genesis: &GenesisV1) -> bool {
+    let spec = &genesis.constitution.independence_spec;
+    let mut seats: Vec<VerifierSeat> = genesis
+        .roster
+        .verifiers
+        .iter()
+        .map(|v| VerifierSeat {
+            verifier_id: v.verifier_id.clone(),
+            failure_domain: v.failure_domain.clone(),
+        })
+        .collect();
+    seats.sort();
+    let domains: BTreeSet<_> = seats.iter().map(|s| &s.failure_domain).collect();
+    let kernel = &genesis.kernel;
+    spec.four_voting_verifier_principals == seats
+        && spec.quorum_threshold >= kernel.minimum_quorum_threshold
+        && spec.quorum_threshold <= seats.len() as u64
+        && spec.minimum_failure_domains >= kernel.minimum_failure_domains
+        && spec.minimum_failure_domains <= domains.len() as u64
+        && spec.proposer_executor_nonvoting
+        && spec.nonvoting_sentinel_id == genesis.roster.sentinel.name
+}
+
+/// Every key is a good point and stands in one place only, so that no party can be counted
+/// twice or sign in two roles (FAULTS 43, 44).
+fn keys_are_distinct(genesis: &GenesisV1) -> bool {
+    let roster = &genesis.roster;
+    let mut keys: Vec<PublicKey> = vec![
+        genesis.kernel.pinned_external_root_key,
+        roster.sentinel.key,
+        roster.actuator.key,
+    ];
+    for node in &roster.nodes {
+        keys.extend([node.log_key, node.cosigner_key, node.record_key]);
+    }
+    for verifier in &roster.verifiers {
+        keys.extend([verifier.vote_key, verifier.witness_key]);
+    }
+    keys.extend(genesis.subjects.iter().map(|s| s.public_key));
+    let distinct: BTreeSet<_> = keys.iter().collect();
+    distinct.len() == keys.len() && keys.iter().all(|k| check_key(k).is_ok())
+}
+
+fn subjects_are_sound(genesis: &GenesisV1) -> bool {
+    let ascend = genesis
+        .subjects
+        .windows(2)
+        .all(|w| w[0].subject_id < w[1].subject_id);
+    let no_party_is_a_subject = genesis.subjects.iter().all(|s| {
+        genesis
+            .roster
+            .verifiers
+            .iter()
+            .all(|v| v.verifier_id.as_str() != s.subject_id.as_str())
+            && s.subject_id.as_str() != genesis.roster.sentinel.name.as_str()
+            && s.subject_id.as_str() != genesis.roster.actuator.name.as_str()
+    });
+    let grants_name_subjects = genesis.grants.iter().all(|g| {
+        genesis
+            .subjects
+            .iter()
+            .any(|s| s.subject_id == g.subject_id)
+    });
+    let ids: BTreeSet<_> = genesis.grants.iter().map(|g| g.id()).collect();
+    ascend
+        && no_party_is_a_subject
+        && genesis.subjects.len() <= SUBJECTS_MAX
+        && genesis.grants.len() <= GRANTS_MAX
+        && ids.len() == genesis.grants.len()
+        && grants_name_subjects
+}
+
+fn constitution_is_sound(genesis: &GenesisV1) -> bool {
+    let constitution = &genesis.constitution;
+    constitution.constitution_epoch.0 == 1
+        && constitution.previous_constitution_digest == Digest::ZERO
+        && constitution.old_runtime_approval_digest == Digest::ZERO
+        && constitution.safety_kernel_digest == genesis.kernel.digest()
+        && constitution.budgets_risk_actions_digest == crate::registry::registry_digest()
+        && constitution.effective_at <= genesis.created_at
+}
+
+/// Activation 0 is HUMAN_GATED at epoch 1. Only a development genesis may carry one more, and
+/// grants (DESIGN §9, §13.5).
+fn activations_chain(genesis: &GenesisV1) -> bool {
+    let expected = match genesis.kind {
+        OrganismKind::Production => 1,
+        OrganismKind::Development => 2,
+    };
+    let grants_allowed = genesis.kind == OrganismKind::Development || genesis.grants.is_empty();
+    let mut previous = Digest::ZERO;
+    let mut epoch = AutonomyEpoch(0);
+    for receipt in &genesis.activations {
+        let follows = receipt.previous_mode_epoch_digest == previous
+            && receipt.previous_autonomy_epoch == epoch
+            && receipt.activated_autonomy_epoch == epoch.next()
+            && receipt.target_constitution_digest == genesis.constitution.digest()
+            && receipt.safety_kernel_digest == genesis.kernel.digest()
+            && receipt.activates_at <= genesis.created_at
+            && genesis
+                .constitution
+                .allowed_autonomy_modes
+                .contains(&receipt.activated_mode);
+        if !follows {
+            return false;
+        }
+        previous =
+            Digest::of(&(receipt.activated_mode, receipt.activated_autonomy_epoch).to_canonical());
+        epoch = receipt.activated_autonomy_epoch;
+    }
+    let first_is_human = genesis
+        .activations
+        .first()
+        .is_some_and(|r| r.activated_mode == Mode::HumanGated);
+    let last_names_grants = genesis
+        .activations
+        .last()
+        .is_some_and(|r| r.grants_digest == grants_digest(genesis.grants.iter()));
+    grants_allowed && first_is_human && last_names_grants && genesis.activations.len() <= expected
+}
+
+/// The quorum's first key, against the genesis roster: four confirmations of one transcript
+/// (D13, FAULTS 38). Later keys come by amendment, which this release refuses.
+pub(super) fn activate_quorum_key(
+    state: &Authority,
+    confirmations: &[Signed<KeyConfirmationV1>],
+) -> Decision {
+    let governance = governance(state)?;
+    let first = confirmations.first().ok_or(Refusal::InsufficientQuorum)?;
+    let result = first.record();
+    if let Some(active) = &governance.quorum_key {
+        let repeat = active.group_key == result.group_key
+            && active.epoch == result.quorum_key_epoch
+            && active.public_key_package_digest == result.public_key_package_digest;
+        return if repeat {
+            Ok((Vec::new(), Accepted::QuorumKeyActivated(active.epoch)))
+        } else {
+            Err(Refusal::NotSupported)
+        };
+    }
+    fence(state, Target::Organism)?;
+    if result.quorum_key_epoch != KeyEpoch(1)
+        || result.roster_epoch != governance.roster.roster_epoch
+    {
+        return Err(Refusal::StaleRoster);
+    }
+    check_key(&result.group_key).map_err(|_| Refusal::BadSignature)?;
+    let mut confirmed = BTreeSet::new();
+    for confirmation in confirmations {
+        in_scope(governance, confirmation.scope())?;
+        let verifier = governance
+            .roster
+            .verifier_by_vote_key(confirmation.key())
+            .ok_or(Refusal::Unauthorized)?;
+        let record = confirmation.record();
+        let same = record.verifier_id == verifier.verifier_id
+            && record.quorum_key_epoch == result.quorum_key_epoch
+            && record.roster_epoch == result.roster_epoch
+            && record.transcript_digest == result.transcript_digest
+            && record.group_key == result.group_key
+            && record.public_key_package_digest == result.public_key_package_digest;
+        if !same || !confirmed.insert(verifier.verifier_id.clone()) {
+            return Err(Refusal::InsufficientQuorum);
+        }
+    }
+    if confirmed.len() != governance.roster.verifiers.len() {
+        return Err(Refusal::InsufficientQuorum);
+    }
+    let event = Event::QuorumKeyActivated(
+        result.quorum_key_epoch,
+        result.group_key,
+        result.public_key_package_digest,
+        confirmations.iter().map(|c| c.envelope().clone()).collect(),
+    );
+    Ok((
+        vec![event],
+        Accepted::QuorumKeyActivated(result.quorum_key_epoch),
+    ))
+}
