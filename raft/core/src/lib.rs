@@ -24,6 +24,7 @@
 pub mod admit;
 pub mod authority;
 pub mod decide;
+pub mod development;
 pub mod evolve;
 pub mod index;
 pub mod registry;
