@@ -1,0 +1,855 @@
+//! The positive path: freeze, authorize, prepare, commit, claim, report, and every way to be refused.
+
+mod world;
+
+use redlatch_types::command::{Authorization, RawCommand};
+use redlatch_types::event::{Accepted, Event};
+use redlatch_types::records::*;
+use redlatch_types::*;
+use world::*;
+
+fn authorize(given: Authorization) -> RawCommand {
+    RawCommand::Authorize(Box::new(given))
+}
+
+#[test]
+fn a_landing_goes_through_in_its_own_entries() {
+    let mut world = World::new();
+    let (id, marker) = world.land(MAIN, 0, 7);
+    assert_eq!(marker, MarkerNumber(1));
+    let words: Vec<_> = world.events.iter().map(Event::word).collect();
+    assert_eq!(
+        words[3..],
+        [
+            "frozen",
+            "authorized",
+            "prepared",
+            "committed",
+            "effect_claimed",
+            "effect_reported"
+        ]
+    );
+    let governance = world.state.authority.governance.as_ref().unwrap();
+    assert_eq!(governance.grants[&world.grant("agent")].committed, 1);
+    assert!(world.state.authority.transactions.contains_key(&id));
+    // The next landing starts from the reported head, at the next version.
+    world.land(MAIN, 7, 8);
+}
+
+#[test]
+fn m1_l16_a_quorum_decision_is_labelled_quorum_ratified() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    world.authorize(digest);
+    let Some(Event::Authorized(body)) = world.events.last() else {
+        panic!()
+    };
+    assert_eq!(body.decision.label, RatificationLabel::QuorumRatified);
+    assert_eq!(body.decision.authority_kind, AuthorityVariant::AgentQuorum);
+}
+
+#[test]
+fn m1_i26_the_caller_follows_from_the_key() {
+    let mut world = World::new();
+    let proposal = world.proposal("agent", MAIN, 0, 7);
+    let payload = proposal.to_canonical();
+    let changes: &[fn(&mut CausalEnvelopeV1)] = &[
+        |e| e.actor_id = id("other"),
+        |e| e.issuer = id("other"),
+        |e| e.actor_kind = ActorKind::Human,
+    ];
+    for change in changes {
+        let mut record = world.envelope_record("agent", &payload);
+        change(&mut record);
+        let envelope = Envelope::seal(world.scope(), &key(AGENT), &record);
+        assert_eq!(
+            world.refused(RawCommand::FreezeIntent(envelope, Bytes(payload.clone()))),
+            Refusal::Unauthorized
+        );
+    }
+    // A key that nobody enrolled, and another subject's grant.
+    let stranger = world.freeze_command(77, "agent", &proposal);
+    assert_eq!(world.refused(stranger), Refusal::Unauthorized);
+    let borrowed = world.freeze_command(OTHER_AGENT, "other", &proposal);
+    assert_eq!(world.refused(borrowed), Refusal::Unauthorized);
+}
+
+#[test]
+fn freeze_refuses_each_wrong_proposal_with_its_code() {
+    type Case = (Refusal, fn(&mut ProposalV1));
+    fn land(p: &mut ProposalV1) -> &mut LandPayload {
+        let ActionPayload::Land(land) = &mut p.payload;
+        land
+    }
+    let cases: &[Case] = &[
+        (Refusal::Unauthorized, |p| {
+            p.applicable_grant_id = GrantId(digest("x"))
+        }),
+        (Refusal::Unauthorized, |p| {
+            p.executor_subject_id_optional = None
+        }),
+        (Refusal::Unauthorized, |p| {
+            p.executor_subject_id_optional = Some(id("nobody"))
+        }),
+        (Refusal::Unauthorized, |p| {
+            p.executor_subject_id_optional = Some(id("other"))
+        }),
+        (Refusal::SelfAuthorization, |p| {
+            p.executor_subject_id_optional = Some(id("agent"))
+        }),
+        (Refusal::SelfAuthorization, |p| {
+            p.promotion_target_subject_id_optional = Some(id("agent"));
+        }),
+        (Refusal::Unauthorized, |p| {
+            p.delegation_grant_digest_optional = Some(digest("x"));
+        }),
+        (Refusal::Unauthorized, |p| {
+            land(p).resource.repository = id("elsewhere")
+        }),
+        (Refusal::Unauthorized, |p| {
+            land(p).resource.reference = Text::new("refs/tags/v1").unwrap();
+        }),
+        (Refusal::StaleScope, |p| p.expected_boundary_version = 2),
+        (Refusal::StaleScope, |p| p.expected_contract_version = 2),
+        (Refusal::StaleHead, |p| p.expected_store_version = 1),
+        (Refusal::Expired, |p| p.expires_at = START),
+        (Refusal::TimeStale, |p| {
+            p.expires_at = START + 31 * 24 * 60 * MINUTE
+        }),
+        (Refusal::TimeStale, |p| p.effect_deadline_ms = 0),
+        (Refusal::TimeStale, |p| {
+            p.effect_deadline_ms = 25 * 60 * MINUTE
+        }),
+        (Refusal::UnlandableCandidate, |p| {
+            land(p).new = Bytes(vec![1; 19])
+        }),
+        (Refusal::UnlandableCandidate, |p| {
+            land(p).new = Bytes(vec![0; 20])
+        }),
+        (Refusal::UnlandableCandidate, |p| {
+            land(p).old = land(p).new.clone()
+        }),
+        (Refusal::UnlandableCandidate, |p| {
+            land(p).old = Bytes(vec![1; 32])
+        }),
+        (Refusal::NotCanonical, |p| {
+            p.evidence = vec![digest("b"), digest("b")]
+        }),
+    ];
+    for (i, (expected, change)) in cases.iter().enumerate() {
+        let mut world = World::new();
+        let mut proposal = world.proposal("agent", MAIN, 0, 7);
+        change(&mut proposal);
+        let command = world.freeze_command(AGENT, "agent", &proposal);
+        assert_eq!(world.refused(command), *expected, "case {i}");
+    }
+}
+
+#[test]
+fn m1_i8_empty_lists_in_a_grant_cover_nothing() {
+    let empties: &[fn(&mut AutonomyGrantV1)] = &[
+        |g| g.action_classes.clear(),
+        |g| g.risk_domains.clear(),
+        |g| g.resource_environment_scope.clear(),
+        |g| g.resource_environment_scope[0].ref_prefix = Text::default(),
+        |g| g.max_tier = Tier::A2,
+        |g| g.mode = Mode::FullAutonomy,
+    ];
+    for empty in empties {
+        let mut record = redlatch_journal::development::genesis(parties());
+        for grant in &mut record.grants {
+            empty(grant);
+        }
+        record.activations[1].grants_digest = grants_digest(record.grants.iter());
+        let mut world = World::before_genesis();
+        world.ok(seal_genesis(&record));
+        world.tick(START + 1_000);
+        let proposal = world.proposal("agent", MAIN, 0, 7);
+        let command = world.freeze_command(AGENT, "agent", &proposal);
+        assert_eq!(world.refused(command), Refusal::Unauthorized);
+    }
+}
+
+#[test]
+fn a_repeat_gets_the_first_outcome_and_another_payload_is_a_conflict() {
+    let mut world = World::new();
+    let proposal = world.proposal("agent", MAIN, 0, 7);
+    let command = world.freeze_command(AGENT, "agent", &proposal);
+    let first = world.ok(command.clone());
+    let outcome = world.apply(command.clone());
+    assert_eq!(outcome.reply, Ok(first));
+    assert!(outcome.events.is_empty());
+    let RawCommand::FreezeIntent(envelope, _) = &command else {
+        panic!()
+    };
+    let mut record = CausalEnvelopeV1::from_canonical(&envelope.body.0).unwrap();
+    let other = world.proposal("agent", MAIN, 0, 9).to_canonical();
+    record.payload_digest = Digest::of(&other);
+    let conflict = Envelope::seal(world.scope(), &key(AGENT), &record);
+    assert_eq!(
+        world.refused(RawCommand::FreezeIntent(conflict, Bytes(other))),
+        Refusal::IdempotencyConflict
+    );
+    // After its expiry the command is refused, not executed again (FAULTS 20).
+    world.tick(START + 30 * MINUTE);
+    assert_eq!(world.refused(command), Refusal::Expired);
+}
+
+#[test]
+fn a_command_must_not_expire_too_late_or_be_issued_ahead_of_time() {
+    let mut world = World::new();
+    let payload = world.proposal("agent", MAIN, 0, 7).to_canonical();
+    let changes: &[fn(&mut CausalEnvelopeV1)] =
+        &[|e| e.expires_at += 24 * 60 * MINUTE, |e| e.issued_at += 1];
+    for change in changes {
+        let mut record = world.envelope_record("agent", &payload);
+        change(&mut record);
+        let envelope = Envelope::seal(world.scope(), &key(AGENT), &record);
+        assert_eq!(
+            world.refused(RawCommand::FreezeIntent(envelope, Bytes(payload.clone()))),
+            Refusal::TimeStale
+        );
+    }
+}
+
+#[test]
+fn a_payload_that_the_envelope_does_not_name_is_refused() {
+    let mut world = World::new();
+    let proposal = world.proposal("agent", MAIN, 0, 7);
+    let RawCommand::FreezeIntent(envelope, _) = world.freeze_command(AGENT, "agent", &proposal)
+    else {
+        panic!()
+    };
+    let other = world.proposal("agent", MAIN, 0, 9).to_canonical();
+    assert_eq!(
+        world.refused(RawCommand::FreezeIntent(envelope, Bytes(other))),
+        Refusal::CandidateMismatch
+    );
+}
+
+#[test]
+fn fault_094_one_subject_cannot_fill_the_state_with_open_intents() {
+    let mut world = World::new();
+    for n in 0..limits::INTENTS_OPEN_PER_SUBJECT_MAX {
+        let reference = format!("refs/heads/b{n}");
+        world.freeze(&reference, 0, 7);
+    }
+    let proposal = world.proposal("agent", "refs/heads/over", 0, 7);
+    let command = world.freeze_command(AGENT, "agent", &proposal);
+    assert_eq!(world.refused(command), Refusal::LimitExceeded);
+}
+
+#[test]
+fn audit_lines_of_refusals_are_bounded_and_only_for_the_enrolled() {
+    let mut world = World::new();
+    let mut proposal = world.proposal("agent", MAIN, 0, 7);
+    proposal.expected_boundary_version = 9;
+    let mut lines = 0;
+    for _ in 0..2 * limits::AUDITS_PER_SUBJECT_AND_TICK_MAX {
+        let command = world.freeze_command(AGENT, "agent", &proposal);
+        lines += world.apply(command).events.len() as u64;
+    }
+    assert_eq!(lines, limits::AUDITS_PER_SUBJECT_AND_TICK_MAX);
+    world.tick(START + 3_000);
+    let command = world.freeze_command(AGENT, "agent", &proposal);
+    assert_eq!(world.apply(command).events.len(), 1);
+    let stranger = world.freeze_command(77, "agent", &proposal);
+    assert!(world.apply(stranger).events.is_empty());
+}
+
+#[test]
+fn a_vote_needs_its_voters_signature() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let mut given = world.authorization(digest, &approvals());
+    given.votes[0].signature.0[3] ^= 1;
+    assert_eq!(world.refused(authorize(given)), Refusal::BadSignature);
+    // Signed by another verifier's key, and by a key that is no verifier's.
+    for n in [21, 77] {
+        let mut given = world.authorization(digest, &approvals());
+        let vote = VoteV1::from_canonical(&given.votes[0].body.0).unwrap();
+        given.votes[0] = Envelope::seal(world.scope(), &key(n), &vote);
+        assert_eq!(world.refused(authorize(given)), Refusal::Unauthorized);
+    }
+}
+
+#[test]
+fn q3_three_of_four_in_three_domains_and_no_label_counts_twice() {
+    use VoteVerdict::{Approve, Reject};
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let short: [&[(usize, VoteVerdict)]; 4] = [
+        &[(0, Approve), (1, Approve)],
+        &[(0, Approve), (1, Approve), (2, Reject)],
+        &[(0, Approve), (1, Approve), (2, Reject), (3, Reject)],
+        &[],
+    ];
+    for verdicts in short {
+        let given = world.authorization(digest, verdicts);
+        assert_eq!(world.refused(authorize(given)), Refusal::InsufficientQuorum);
+    }
+    // FAULTS 43: the same vote again does not make a third.
+    let given = world.authorization(digest, &[(0, Approve), (1, Approve), (1, Approve)]);
+    assert_eq!(world.refused(authorize(given)), Refusal::InsufficientQuorum);
+    // A dissent is counted and kept.
+    let given = world.authorization(
+        digest,
+        &[(0, Approve), (1, Reject), (2, Approve), (3, Approve)],
+    );
+    world.ok(authorize(given));
+    let Some(Event::Authorized(body)) = world.events.last() else {
+        panic!()
+    };
+    assert_eq!(body.votes.len(), 4);
+}
+
+#[test]
+fn m1_l1_two_domains_are_not_three() {
+    let mut parties = parties();
+    parties.verifiers[1].failure_domain = id("east");
+    let mut world = World::before_genesis();
+    world.ok(seal_genesis(&redlatch_journal::development::genesis(
+        parties,
+    )));
+    world.tick(START + 1_000);
+    let confirmations = world.key_confirmations(|_, _| {});
+    world.ok(RawCommand::ActivateQuorumKey(confirmations));
+    let digest = world.freeze(MAIN, 0, 7);
+    let given = world.authorization(digest, &approvals());
+    assert_eq!(
+        world.refused(authorize(given)),
+        Refusal::InsufficientIndependence
+    );
+    use VoteVerdict::Approve;
+    let given = world.authorization(digest, &[(0, Approve), (2, Approve), (3, Approve)]);
+    world.ok(authorize(given));
+}
+
+#[test]
+fn fault_031_only_votes_of_the_sheet_count_and_all_of_them() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let mut missing_line = world.authorization(digest, &approvals());
+    missing_line.sheet.seals.remove(0);
+    assert_eq!(
+        world.refused(authorize(missing_line)),
+        Refusal::InsufficientQuorum
+    );
+    let mut other_seal = world.authorization(digest, &approvals());
+    other_seal.sheet.seals[0].seal = digest_of_other();
+    assert_eq!(
+        world.refused(authorize(other_seal)),
+        Refusal::InsufficientQuorum
+    );
+    let mut unsorted = world.authorization(digest, &approvals());
+    unsorted.sheet.seals.reverse();
+    assert_eq!(
+        world.refused(authorize(unsorted)),
+        Refusal::InsufficientQuorum
+    );
+    let mut unopened = world.authorization(
+        digest,
+        &[
+            (0, VoteVerdict::Approve),
+            (1, VoteVerdict::Approve),
+            (2, VoteVerdict::Approve),
+            (3, VoteVerdict::Reject),
+        ],
+    );
+    unopened.votes.pop();
+    assert_eq!(
+        world.refused(authorize(unopened)),
+        Refusal::InsufficientQuorum
+    );
+}
+
+fn digest_of_other() -> Digest {
+    digest("other")
+}
+
+#[test]
+fn votes_for_another_intent_or_epoch_do_not_count() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let other = world.freeze("refs/heads/side", 0, 8);
+    type Case = (Refusal, fn(&mut VoteV1, IntentDigest));
+    let cases: &[Case] = &[
+        (Refusal::InsufficientQuorum, |v, other| {
+            v.intent_digest = other
+        }),
+        (Refusal::StaleRoster, |v, _| v.roster_epoch = RosterEpoch(2)),
+        (Refusal::StaleRoster, |v, _| {
+            v.quorum_key_epoch = KeyEpoch(2)
+        }),
+    ];
+    for (expected, change) in cases {
+        let green = world.green_record(digest);
+        let mut votes: Vec<_> = (0..3)
+            .map(|v| world.vote(digest, v, VoteVerdict::Approve))
+            .collect();
+        change(&mut votes[0], other);
+        let given = world.authorization_of(digest, green, votes);
+        assert_eq!(world.refused(authorize(given)), *expected);
+    }
+}
+
+#[test]
+fn fault_035_the_decision_must_be_the_one_that_follows_from_the_votes() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    type Change = fn(&mut AgentQuorumDecisionV1);
+    let changes: &[Change] = &[
+        |d| d.expires_at += 1,
+        |d| d.quorum_threshold = 2,
+        |d| d.signed_votes_dissents[0].verdict = VoteVerdict::Reject,
+        |d| d.binding.executor_subject_id_optional = None,
+        |d| d.binding.autonomy_epoch = AutonomyEpoch(9),
+        |d| d.seal_sheet_digest = digest_of_other(),
+        |d| d.sentinel_verdict_digest = digest_of_other(),
+        |d| d.applicable_grant_id = GrantId(digest_of_other()),
+    ];
+    for change in changes {
+        let mut given = world.authorization(digest, &approvals());
+        let mut decision = AgentQuorumDecisionV1::from_canonical(&given.decision.body.0).unwrap();
+        change(&mut decision);
+        given.decision = Envelope::seal(world.scope(), &key(GROUP), &decision);
+        assert_eq!(world.refused(authorize(given)), Refusal::CandidateMismatch);
+    }
+    // The right decision under another key.
+    let mut given = world.authorization(digest, &approvals());
+    let decision = AgentQuorumDecisionV1::from_canonical(&given.decision.body.0).unwrap();
+    given.decision = Envelope::seal(world.scope(), &key(20), &decision);
+    assert_eq!(world.refused(authorize(given)), Refusal::InsufficientQuorum);
+}
+
+#[test]
+fn m1_i22_without_a_valid_current_green_nothing_is_decided() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    type Case = (Refusal, fn(&mut SentinelVerdictV1));
+    let cases: &[Case] = &[
+        (Refusal::SentinelRequired, |v| v.verdict = Verdict::Withheld),
+        (Refusal::SentinelRequired, |v| {
+            v.intent_digest = IntentDigest(digest_of_other())
+        }),
+        (Refusal::SentinelRequired, |v| {
+            v.intent_core_ref = IntentDigest(digest_of_other())
+        }),
+        (Refusal::SentinelRequired, |v| {
+            v.intent_canonicalization_version = 2
+        }),
+        (Refusal::SentinelRequired, |v| {
+            v.sentinel_identity_key_binary_policy_digest = digest_of_other();
+        }),
+        (Refusal::SentinelRequired, |v| {
+            v.metric_evidence_rollback_digest = digest_of_other()
+        }),
+        (Refusal::SentinelRequired, |v| {
+            v.risk_scope_digest = digest_of_other()
+        }),
+        (Refusal::SentinelRequired, |v| {
+            v.candidate_digest_optional = None
+        }),
+        (Refusal::SentinelRequired, |v| {
+            v.constitution_epoch = ConstitutionEpoch(2)
+        }),
+        (Refusal::SentinelRequired, |v| {
+            v.autonomy_epoch = AutonomyEpoch(1)
+        }),
+        (Refusal::SentinelRequired, |v| v.issued_at = START - 1),
+        (Refusal::TimeStale, |v| v.issued_at += 1),
+        (Refusal::TimeStale, |v| v.expires_at += 11 * MINUTE),
+        (Refusal::Expired, |v| v.expires_at = v.issued_at),
+    ];
+    for (i, (expected, change)) in cases.iter().enumerate() {
+        let mut green = world.green_record(digest);
+        change(&mut green);
+        let votes = (0..3)
+            .map(|v| world.vote(digest, v, VoteVerdict::Approve))
+            .collect();
+        let given = world.authorization_of(digest, green, votes);
+        assert_eq!(world.refused(authorize(given)), *expected, "case {i}");
+    }
+    let mut given = world.authorization(digest, &approvals());
+    let verdict = SentinelVerdictV1::from_canonical(&given.green.body.0).unwrap();
+    given.green = Envelope::seal(world.scope(), &key(ACTUATOR), &verdict);
+    assert_eq!(world.refused(authorize(given)), Refusal::SentinelRequired);
+}
+
+#[test]
+fn m1_i33_one_intent_has_one_decision() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let first = world.authorization(digest, &approvals());
+    world.ok(authorize(first.clone()));
+    let repeat = world.apply(authorize(first));
+    assert!(repeat.reply.is_ok() && repeat.events.is_empty());
+    let second = world.authorization(digest, &approvals());
+    assert_eq!(world.refused(authorize(second)), Refusal::AlreadySpent);
+}
+
+#[test]
+fn m1_i25_a_human_gated_intent_is_not_decided_by_the_quorum() {
+    let mut record = redlatch_journal::development::genesis(parties());
+    record.activations.truncate(1);
+    for grant in &mut record.grants {
+        grant.mode = Mode::HumanGated;
+    }
+    record.activations[0].grants_digest = grants_digest(record.grants.iter());
+    let mut world = World::before_genesis();
+    world.ok(seal_genesis(&record));
+    world.tick(START + 1_000);
+    let confirmations = world.key_confirmations(|_, _| {});
+    world.ok(RawCommand::ActivateQuorumKey(confirmations));
+    let digest = world.freeze(MAIN, 0, 7);
+    let given = world.authorization(digest, &approvals());
+    assert_eq!(world.refused(authorize(given)), Refusal::WrongVariant);
+}
+
+#[test]
+fn two_steps_of_one_intent_never_share_an_entry() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let given = world.authorization(digest, &approvals());
+    let outcomes = world.apply_together(vec![authorize(given)]);
+    let Ok(Accepted::Authorized(capability)) = outcomes[0].reply.clone() else {
+        panic!()
+    };
+    let id = PositiveAuthorityTransactionV1::id_of(&capability);
+    let outcomes = world.apply_together(vec![
+        RawCommand::Prepare(digest, capability),
+        RawCommand::Commit(id),
+    ]);
+    assert!(outcomes[0].reply.is_ok());
+    assert_eq!(outcomes[1].reply, Err(Refusal::TooEarly));
+    world.ok(RawCommand::Commit(id));
+}
+
+#[test]
+fn fault_020_a_capability_is_spent_once() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let capability = world.authorize(digest);
+    let prepare = RawCommand::Prepare(digest, capability);
+    let first = world.ok(prepare.clone());
+    let repeat = world.apply(prepare.clone());
+    assert_eq!(repeat.reply, Ok(first));
+    assert!(repeat.events.is_empty());
+    assert_eq!(
+        world.refused(RawCommand::Prepare(digest, CapabilityId(digest_of_other()))),
+        Refusal::AlreadySpent
+    );
+    let id = PositiveAuthorityTransactionV1::id_of(&capability);
+    let marker = world.ok(RawCommand::Commit(id));
+    let again = world.apply(RawCommand::Commit(id));
+    assert_eq!(again.reply, Ok(marker));
+    assert!(again.events.is_empty());
+    assert!(world.apply(prepare).events.is_empty());
+    assert_eq!(
+        world
+            .events
+            .iter()
+            .filter(|e| matches!(e, Event::Committed(_)))
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_capability_of_another_intent_is_refused() {
+    let mut world = World::new();
+    let one = world.freeze(MAIN, 0, 7);
+    let two = world.freeze("refs/heads/side", 0, 8);
+    let capability = world.authorize(one);
+    world.authorize(two);
+    assert_eq!(
+        world.refused(RawCommand::Prepare(two, capability)),
+        Refusal::Unauthorized
+    );
+}
+
+#[test]
+fn m1_i14_nothing_survives_its_expiry() {
+    // The capability before PREPARE.
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let capability = world.authorize(digest);
+    world.tick(world.now() + 5 * MINUTE);
+    assert_eq!(
+        world.refused(RawCommand::Prepare(digest, capability)),
+        Refusal::Expired
+    );
+    // PREPARE before COMMIT.
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let id = world.prepare(digest);
+    world.tick(world.now() + 2 * MINUTE);
+    assert_eq!(world.refused(RawCommand::Commit(id)), Refusal::Expired);
+    assert_eq!(
+        world.refused(RawCommand::Abort(id, AbortReason::RedLatched)),
+        Refusal::WrongState
+    );
+    world.ok(RawCommand::Abort(id, AbortReason::Expired));
+    assert_eq!(
+        world.refused(RawCommand::Commit(id)),
+        Refusal::UnknownTransaction
+    );
+    // A verdict that ends before the PREPARE does.
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let mut green = world.green_record(digest);
+    green.expires_at = green.issued_at + 1_000;
+    let votes = (0..3)
+        .map(|v| world.vote(digest, v, VoteVerdict::Approve))
+        .collect();
+    let given = world.authorization_of(digest, green, votes);
+    let Accepted::Authorized(capability) = world.ok(authorize(given)) else {
+        panic!()
+    };
+    let Accepted::Prepared(id) = world.ok(RawCommand::Prepare(digest, capability)) else {
+        panic!()
+    };
+    world.tick(world.now() + 1_000);
+    assert_eq!(world.refused(RawCommand::Commit(id)), Refusal::Expired);
+}
+
+#[test]
+fn an_abort_needs_a_reason_that_is_true() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let id = world.prepare(digest);
+    for reason in [
+        AbortReason::Expired,
+        AbortReason::RedLatched,
+        AbortReason::Frozen,
+        AbortReason::EpochFenced,
+        AbortReason::StaleHead,
+        AbortReason::GrantEnded,
+        AbortReason::Withdrawn,
+    ] {
+        assert_eq!(
+            world.refused(RawCommand::Abort(id, reason)),
+            Refusal::WrongState
+        );
+    }
+    world.ok(RawCommand::Commit(id));
+}
+
+#[test]
+fn the_proposer_takes_back_what_is_not_committed() {
+    let mut world = World::new();
+    let withdraw = |world: &mut World, n: u8, subject: &str, digest| {
+        let payload = WithdrawalV1 {
+            intent_digest: digest,
+            reason: Text::default(),
+        }
+        .to_canonical();
+        let record = world.envelope_record(subject, &payload);
+        RawCommand::Withdraw(
+            Envelope::seal(world.scope(), &key(n), &record),
+            Bytes(payload),
+        )
+    };
+    let digest = world.freeze(MAIN, 0, 7);
+    let id = world.prepare(digest);
+    let foreign = withdraw(&mut world, OTHER_AGENT, "other", digest);
+    assert_eq!(world.refused(foreign), Refusal::Unauthorized);
+    let own = withdraw(&mut world, AGENT, "agent", digest);
+    world.ok(own);
+    assert_eq!(
+        world.refused(RawCommand::Commit(id)),
+        Refusal::UnknownTransaction
+    );
+    let digest = world.freeze(MAIN, 0, 7);
+    world.commit(digest);
+    let late = withdraw(&mut world, AGENT, "agent", digest);
+    assert_eq!(world.refused(late), Refusal::WrongState);
+}
+
+#[test]
+fn one_transaction_holds_a_resource_and_an_expired_one_holds_nothing() {
+    let mut world = World::new();
+    let one = world.freeze(MAIN, 0, 7);
+    let two = world.freeze(MAIN, 0, 8);
+    world.prepare(one);
+    let capability = world.authorize(two);
+    let prepare = RawCommand::Prepare(two, capability);
+    assert_eq!(world.refused(prepare.clone()), Refusal::ResourceReserved);
+    // No Abort was written, yet the reservation is gone with the PREPARE's time.
+    world.tick(world.now() + 2 * MINUTE);
+    world.ok(prepare);
+}
+
+#[test]
+fn a_moved_head_is_stale_at_every_step() {
+    let mut world = World::new();
+    let late = world.freeze(MAIN, 0, 8);
+    let capability = world.authorize(late);
+    world.land(MAIN, 0, 7);
+    assert_eq!(
+        world.refused(RawCommand::Prepare(late, capability)),
+        Refusal::StaleHead
+    );
+    let mut proposal = world.proposal("agent", MAIN, 0, 9);
+    let command = world.freeze_command(AGENT, "agent", &proposal);
+    assert_eq!(world.refused(command), Refusal::StaleHead);
+    proposal.expected_store_version = 0;
+    let command = world.freeze_command(AGENT, "agent", &proposal);
+    assert_eq!(world.refused(command), Refusal::StaleHead);
+}
+
+#[test]
+fn a_claim_needs_the_executor_the_marker_and_its_time() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let id = world.prepare(digest);
+    let early = world.claim(id, MarkerNumber(1));
+    assert_eq!(world.refused(early), Refusal::WrongState);
+    let Accepted::Committed(marker) = world.ok(RawCommand::Commit(id)) else {
+        panic!()
+    };
+    let record = world.claim_record(id, marker);
+    let by = |n: u8, record: &EffectClaimV1, world: &World| {
+        RawCommand::ClaimEffect(Envelope::seal(world.scope(), &key(n), record))
+    };
+    assert_eq!(
+        world.refused(by(AGENT, &record, &world)),
+        Refusal::Unauthorized
+    );
+    let mut other = record.clone();
+    other.marker = MarkerNumber(2);
+    assert_eq!(
+        world.refused(by(GATE, &other, &world)),
+        Refusal::CandidateMismatch
+    );
+    let mut other = record.clone();
+    other.resource_id = ResourceId(digest_of_other());
+    assert_eq!(
+        world.refused(by(GATE, &other, &world)),
+        Refusal::CandidateMismatch
+    );
+    world.ok(by(GATE, &record, &world));
+    assert!(world.apply(by(GATE, &record, &world)).events.is_empty());
+    // FAULTS 78: another effect under the same marker is not a repeat.
+    let mut other = record;
+    other.effect_key = digest_of_other();
+    assert_eq!(
+        world.refused(by(GATE, &other, &world)),
+        Refusal::AlreadySpent
+    );
+}
+
+#[test]
+fn an_unclaimed_effect_lapses_and_a_claimed_one_keeps_the_resource() {
+    let mut world = World::new();
+    let one = world.freeze(MAIN, 0, 7);
+    let (id, marker) = world.commit(one);
+    world.tick(world.now() + 10 * MINUTE);
+    let late = world.claim(id, marker);
+    assert_eq!(world.refused(late), Refusal::EffectLapsed);
+    let two = world.freeze(MAIN, 0, 8);
+    let (second, marker) = world.commit(two);
+    let claim = world.claim(second, marker);
+    world.ok(claim);
+    world.tick(world.now() + 20 * MINUTE);
+    let three = world.freeze(MAIN, 0, 9);
+    let capability = world.authorize(three);
+    let prepare = RawCommand::Prepare(three, capability);
+    assert_eq!(world.refused(prepare.clone()), Refusal::ResourceReserved);
+    let unknown = world.outcome(second, marker, OutcomeKind::OutcomeUnknown, 0);
+    world.ok(unknown);
+    assert_eq!(world.refused(prepare.clone()), Refusal::ResourceReserved);
+    let failed = world.outcome(second, marker, OutcomeKind::Failed, 5);
+    world.ok(failed);
+    assert_eq!(world.refused(prepare), Refusal::StaleHead);
+}
+
+#[test]
+fn an_outcome_is_compare_and_set_on_its_claim() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let (id, marker) = world.commit(digest);
+    let done = world.outcome(id, marker, OutcomeKind::Done, 7);
+    assert_eq!(world.refused(done.clone()), Refusal::WrongState);
+    let claim = world.claim(id, marker);
+    world.ok(claim);
+    world.ok(done.clone());
+    assert!(world.apply(done).events.is_empty());
+    let failed = world.outcome(id, marker, OutcomeKind::Failed, 7);
+    assert_eq!(world.refused(failed), Refusal::WrongState);
+}
+
+#[test]
+fn a_budget_counts_commits_and_live_preparations() {
+    let mut record = redlatch_journal::development::genesis(parties());
+    for grant in &mut record.grants {
+        grant.budget = 1;
+    }
+    record.activations[1].grants_digest = grants_digest(record.grants.iter());
+    let mut world = World::before_genesis();
+    world.ok(seal_genesis(&record));
+    world.tick(START + 1_000);
+    let confirmations = world.key_confirmations(|_, _| {});
+    world.ok(RawCommand::ActivateQuorumKey(confirmations));
+    let one = world.freeze(MAIN, 0, 7);
+    let two = world.freeze("refs/heads/side", 0, 8);
+    let id = world.prepare(one);
+    let capability = world.authorize(two);
+    let prepare = RawCommand::Prepare(two, capability);
+    assert_eq!(world.refused(prepare.clone()), Refusal::BudgetExceeded);
+    world.ok(RawCommand::Commit(id));
+    assert_eq!(world.refused(prepare), Refusal::BudgetExceeded);
+}
+
+#[test]
+fn a_grant_that_ended_stops_what_rests_on_it() {
+    let mut record = redlatch_journal::development::genesis(parties());
+    for grant in &mut record.grants {
+        grant.expires_at = START + 3 * MINUTE;
+    }
+    record.activations[1].grants_digest = grants_digest(record.grants.iter());
+    let mut world = World::before_genesis();
+    world.ok(seal_genesis(&record));
+    world.tick(START + 2 * MINUTE);
+    let confirmations = world.key_confirmations(|_, _| {});
+    world.ok(RawCommand::ActivateQuorumKey(confirmations));
+    let digest = world.freeze(MAIN, 0, 7);
+    let id = world.prepare(digest);
+    world.tick(START + 3 * MINUTE);
+    assert_eq!(world.refused(RawCommand::Commit(id)), Refusal::Expired);
+}
+
+#[test]
+fn another_organism_or_epoch_is_refused() {
+    let mut world = World::new();
+    let proposal = world.proposal("agent", MAIN, 0, 7);
+    let payload = proposal.to_canonical();
+    let record = world.envelope_record("agent", &payload);
+    let mut scopes = [world.scope(), world.scope()];
+    scopes[0].organism_id = OrganismId(digest_of_other());
+    scopes[1].organism_epoch = 2;
+    for scope in scopes {
+        let envelope = Envelope::seal(scope, &key(AGENT), &record);
+        assert_eq!(
+            world.refused(RawCommand::FreezeIntent(envelope, Bytes(payload.clone()))),
+            Refusal::WrongOrganism
+        );
+    }
+}
+
+#[test]
+fn fault_018_garbage_is_refused_and_never_panics() {
+    let mut world = World::new();
+    let big = vec![0; limits::COMMAND_BYTES_MAX + 1];
+    let outcomes = world.apply_bytes(vec![Vec::new(), vec![0xff; 40], vec![0x82, 0x07], big]);
+    let refusals: Vec<_> = outcomes.into_iter().map(|o| o.reply.unwrap_err()).collect();
+    assert_eq!(
+        refusals,
+        [
+            Refusal::NotCanonical,
+            Refusal::NotCanonical,
+            Refusal::NotCanonical,
+            Refusal::LimitExceeded
+        ]
+    );
+}
