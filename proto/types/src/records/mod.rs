@@ -46,11 +46,14 @@ pub use verdict::*;
 
 /// Names a record type inside signed bytes. A name is used once, for ever.
 macro_rules! record {
-    ($($ty:ty = $name:literal;)*) => {$(
-        impl crate::sign::Record for $ty {
+    ($($ty:ty = $name:literal;)*) => {
+        /// Every record type that can be signed.
+        pub const TYPES: &[&str] = &[$($name,)*];
+
+        $(impl crate::sign::Record for $ty {
             const TYPE: &'static str = $name;
-        }
-    )*};
+        })*
+    };
 }
 
 record! {

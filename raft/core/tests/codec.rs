@@ -1,0 +1,162 @@
+//! Every kind of leaf and command: one spelling, frozen bytes, no second meaning.
+
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redlatch_types::command::RawCommand;
+use redlatch_types::event::Event;
+use redlatch_types::records::*;
+use redlatch_types::*;
+use world::*;
+
+/// A history that holds every kind of event and command. The keys are fixed and Ed25519 is
+/// deterministic, so its bytes are the same on every machine and in every release that keeps
+/// the wire format.
+fn full_history() -> World {
+    let mut world = World::new();
+    world.land(MAIN, 0, 7);
+    aborted_and_withdrawn(&mut world);
+    // Everything below the first RED happens in frozen scopes.
+    let committed = world.freeze("refs/heads/side", 0, 8);
+    let (id, marker) = world.commit(committed);
+    let mut outbox = Outbox::new();
+    let verdict = Outbox::verdict(&RedScope::Subject(self::id("agent")), &[5], None);
+    let demote = outbox.push(world.scope(), None, verdict.to_canonical());
+    let latch = world.latch(RawCommand::LatchRed(vec![demote]));
+    let claim = world.claim(id, marker);
+    world.apply(claim);
+    world.stop(latch);
+    let ack = world.ack(latch, 1);
+    world.ok(ack);
+    let verdict = Outbox::verdict(&RedScope::Subject(self::id("other")), &[3], None);
+    let revoke = outbox.push(world.scope(), None, verdict.to_canonical());
+    let early = outbox.red(&world, &RedScope::Everything);
+    world.ok(early.clone());
+    let latch = world.latch(RawCommand::LatchRed(vec![revoke]));
+    world.ok(early);
+    world.stop(latch);
+    let mut refused = world.proposal("agent", MAIN, 7, 9);
+    refused.expected_contract_version = 2;
+    let command = world.freeze_command(AGENT, "agent", &refused);
+    world.apply(command);
+    world.apply(RawCommand::Checkpoint);
+    world
+}
+
+fn aborted_and_withdrawn(world: &mut World) {
+    let digest = world.freeze("refs/heads/late", 0, 7);
+    let late = world.prepare(digest);
+    world.tick(START + 3 * MINUTE);
+    world.ok(RawCommand::Abort(late, AbortReason::Expired));
+    let digest = world.freeze("refs/heads/regret", 0, 7);
+    let payload = WithdrawalV1 {
+        intent_digest: digest,
+        reason: Text::new("no longer wanted").unwrap(),
+    }
+    .to_canonical();
+    let record = world.envelope_record("agent", &payload);
+    world.ok(RawCommand::Withdraw(
+        Envelope::seal(world.scope(), &key(AGENT), &record),
+        Bytes(payload),
+    ));
+}
+
+/// The first leaf of each kind, by its word.
+fn leaves(world: &World) -> BTreeMap<&'static str, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for (event, leaf) in world.events.iter().zip(&world.leaves) {
+        found.entry(event.word()).or_insert_with(|| leaf.clone());
+    }
+    found
+}
+
+#[test]
+fn the_history_holds_every_kind_of_leaf_and_command() {
+    let world = full_history();
+    assert_eq!(leaves(&world).len(), 25, "kinds of events");
+    let commands: BTreeSet<u8> = world.entries.iter().flatten().map(|c| kind(c)).collect();
+    assert_eq!(commands, (1..=18).collect(), "kinds of commands");
+}
+
+/// The number of a command's kind: second byte of `[kind, [fields]]`, or the third above 23.
+fn kind(command: &[u8]) -> u8 {
+    assert_eq!(command[0], 0x82);
+    command[1]
+}
+
+#[test]
+fn frozen_bytes_of_every_leaf() {
+    let world = full_history();
+    let mut listed = String::new();
+    for (word, leaf) in leaves(&world) {
+        listed += &format!("{word} {} {}\n", leaf.len(), Digest::of(&leaf));
+    }
+    let frozen = include_str!("frozen/leaves.txt");
+    assert_eq!(
+        listed, frozen,
+        "the wire format changed: raise the feature level, keep the old decoder, then refreeze"
+    );
+}
+
+/// FAULTS 48 to 51, over every kind: a changed byte is refused or is another value.
+#[test]
+fn fault_048_a_changed_byte_never_spells_the_same_leaf() {
+    for (word, leaf) in leaves(&full_history()) {
+        let event = Event::from_canonical(&leaf).unwrap();
+        // Every byte of short leaves, a spread of long ones, always the first hundred.
+        let step = 1 + leaf.len() / 512;
+        for i in (0..leaf.len()).filter(|i| *i < 100 || i % step == 0) {
+            for flip in [0x01, 0x20, 0x80] {
+                let mut changed = leaf.clone();
+                changed[i] ^= flip;
+                if let Ok(other) = Event::from_canonical(&changed) {
+                    assert_eq!(other.to_canonical(), changed, "{word} at {i}");
+                    assert_ne!(other, event, "{word} at {i}");
+                }
+            }
+        }
+        let mut longer = leaf.clone();
+        longer.push(0);
+        assert!(
+            Event::from_canonical(&longer).is_err(),
+            "{word} with a tail"
+        );
+        assert!(Event::from_canonical(&leaf[..leaf.len() - 1]).is_err());
+    }
+}
+
+#[test]
+fn fault_056_no_record_type_can_be_read_as_another() {
+    let names: BTreeSet<_> = TYPES.iter().collect();
+    assert_eq!(names.len(), TYPES.len());
+    let scope = World::new().scope();
+    let body = digest("body");
+    for a in TYPES {
+        for b in TYPES {
+            let equal = sign::preimage(a, &scope, &body) == sign::preimage(b, &scope, &body);
+            assert_eq!(equal, a == b);
+        }
+    }
+}
+
+/// FAULTS 52: the default of everything is refused, as bytes and as numbers.
+#[test]
+fn fault_052_zero_and_emptiness_are_no_command() {
+    for bytes in [
+        &[][..],
+        &[0x00],
+        &[0x80],
+        &[0xa0],
+        &[0x82, 0x00, 0x80],
+        &[0x82, 0x18, 0xc8, 0x80],
+    ] {
+        assert!(RawCommand::from_canonical(bytes).is_err());
+        assert!(Event::from_canonical(bytes).is_err());
+    }
+    assert!(Mode::from_canonical(&[0]).is_err());
+    assert!(Verdict::from_canonical(&[0]).is_err());
+    assert!(VoteVerdict::from_canonical(&[0]).is_err());
+    assert!(AuthorityVariant::from_canonical(&[0]).is_err());
+    assert!(OutcomeKind::from_canonical(&[0]).is_err());
+}
