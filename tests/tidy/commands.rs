@@ -1,7 +1,8 @@
 //! Every positive command passes the one fence (DESIGN §6: a latch fences every positive verb).
 //!
 //! The positive commands are those that `Command::is_positive` names. The dispatch in
-//! `raft/core/src/decide` calls one function for each command; that function calls `fence(`.
+//! `raft/core/src/decide` calls one function for each command; that function calls `fence(`, or hands
+//! over to one of the same file that does.
 
 use crate::finding::{Finding, none};
 use crate::source::{self, Source, indent, mentions};
@@ -126,6 +127,21 @@ fn unfenced(sources: &[Source]) -> Vec<Finding> {
         .collect()
 }
 
+/// Does the function call the fence, itself or through one function of its own file?
+fn fenced(function: &Function<'_>) -> bool {
+    let file = std::slice::from_ref(function.source);
+    let names = function.source.production().filter_map(|(_, code)| {
+        let (_, rest) = code.split_once("fn ")?;
+        rest.split(['(', '<']).next()
+    });
+    let mut helpers = names.filter(|name| mentions(&function.body, &format!("{name}(")));
+    mentions(&function.body, "fence(")
+        || helpers.any(|name| {
+            let called = functions(file, CORE, name);
+            called.iter().any(|it| mentions(&it.body, "fence("))
+        })
+}
+
 fn unfenced_variant(
     sources: &[Source],
     dispatch: &str,
@@ -151,9 +167,7 @@ fn unfenced_variant(
             format!("{variant}: fn {name} is not below {DECIDE}"),
         )];
     }
-    let open = candidates
-        .into_iter()
-        .filter(|it| !mentions(&it.body, "fence("));
+    let open = candidates.into_iter().filter(|it| !fenced(it));
     open.map(|it| {
         Finding::new(
             &it.source.path,
@@ -191,6 +205,9 @@ mod bad_examples {
     fn a_positive_command_without_fence_is_found() {
         let fenced = "pub fn decide() {\n    fence(state)?;\n}\n";
         assert_eq!(judge(COMMAND, DISPATCH, fenced), []);
+        let handed =
+            "pub fn decide() {\n    try_it(state)\n}\nfn try_it() {\n    fence(state)?;\n}\n";
+        assert_eq!(judge(COMMAND, DISPATCH, handed), []);
         let open = "//! fence(\npub fn decide() {\n    // fence(state)\n}\npub fn other() {\n    fence(state);\n}\n";
         let found = judge(COMMAND, DISPATCH, open);
         assert_eq!(places(&found), [("raft/core/src/decide/prepare.rs", 2)]);

@@ -41,11 +41,12 @@ fn commands(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The product binary that a first word means.
+/// The product binary that a first word means. The simulator is built in its own world: the README
+/// reaches it through make.
 fn program(word: &str) -> Option<&str> {
     let name = word.rsplit('/').next().unwrap_or(word);
     let ours = name == "redlatch" || name.starts_with("redlatch-");
-    (ours && !name.contains('.')).then_some(name)
+    (ours && !name.contains('.') && name != "redlatch-sim").then_some(name)
 }
 
 /// The simple commands of a line, without assignments, comments and what follows them.

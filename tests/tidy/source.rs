@@ -57,9 +57,11 @@ impl Source {
             .map(|(index, line)| (index + 1, line.code.as_str()))
     }
 
-    /// Part of a binary that is delivered: not the test crate and not the simulated world.
+    /// Part of a binary that is delivered: not tests, not benchmarks, not the simulated world.
     pub(crate) fn shipped(&self) -> bool {
-        !self.path.starts_with("tests/") && !self.path.starts_with("sim/")
+        let outside = ["tests/", "sim/"];
+        let inside = outside.iter().any(|folder| self.path.starts_with(folder));
+        !inside && !self.path.contains("/benches/")
     }
 }
 
@@ -78,23 +80,34 @@ pub(crate) fn all() -> Vec<Source> {
 /// Every file of the checkout, as paths from its root, sorted.
 pub(crate) fn files() -> Vec<String> {
     let root = redlatch_tests::repository();
+    let mut found = files_below(&root);
+    found.sort();
+    found
+}
+
+/// Folders that hold nothing written by people: build output marks itself with a tag file.
+fn is_generated(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default();
+    [".git", ".dev", "target"].iter().any(|it| name == *it) || folder.join("CACHEDIR.TAG").exists()
+}
+
+fn files_below(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    let mut open = vec![root.clone()];
+    let mut open = vec![root.to_path_buf()];
     while let Some(folder) = open.pop() {
         for entry in std::fs::read_dir(&folder).expect("the checkout is readable") {
-            let entry = entry.expect("the checkout is readable");
-            let kind = entry.file_type().expect("the checkout is readable");
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if kind.is_dir() && !["target", ".git", ".dev"].contains(&name.as_str()) {
-                open.push(entry.path());
-            } else if kind.is_file() {
-                let path = entry.path();
-                let path = path.strip_prefix(&root).expect("walked from the root");
-                found.push(path.to_string_lossy().replace('\\', "/"));
+            let path = entry.expect("the checkout is readable").path();
+            if path.is_symlink() {
+                continue;
+            }
+            if path.is_dir() && !is_generated(&path) {
+                open.push(path);
+            } else if path.is_file() {
+                let path = path.strip_prefix(root).expect("walked from the root");
+                found.push(path.to_string_lossy().into_owned());
             }
         }
     }
-    found.sort();
     found
 }
 
@@ -362,5 +375,15 @@ mod tests {
         let files = files();
         assert!(files.contains(&"tests/tidy.rs".to_owned()), "{files:?}");
         assert!(!files.iter().any(|path| path.starts_with(".git/")));
+    }
+
+    #[test]
+    fn build_output_below_the_root_is_not_read() {
+        let folder = redlatch_tests::StateFolder::new("walk");
+        let output = folder.process("output");
+        std::fs::write(output.join("CACHEDIR.TAG"), "").expect("ours");
+        std::fs::write(output.join("generated.rs"), "").expect("ours");
+        std::fs::write(folder.process("src").join("a.rs"), "").expect("ours");
+        assert_eq!(files_below(folder.path()), ["src/a.rs"]);
     }
 }
