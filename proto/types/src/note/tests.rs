@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::bytes::PublicKey;
+use crate::sign;
 
 /// The example of Go's `golang.org/x/mod/sumdb/note`.
 const KNOWN_KEY: &str = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW";

@@ -6,7 +6,7 @@ use super::fixtures::{Organism, TIME_S};
 use super::*;
 use crate::bytes::Digest;
 use crate::ids::OrganismId;
-use crate::note::{KeyName, SignatureLine};
+use crate::note::{KeyName, Note, SignatureError, SignatureLine};
 use crate::sign::SigningKey;
 
 fn read(text: &str) -> Result<Policy, ParseError> {
