@@ -12,7 +12,8 @@
 //! Built with `--cfg madsim` the same names run in a simulation: the transport without TLS, the store's twin
 //! in place of redb, time and randomness from the seed. Code above this crate has no `cfg` of its own.
 //!
-//! It knows no record, no journal and no method; it decides nothing about what a caller may do.
+//! Apart from [`nodes`], the client of the cluster that every other process uses, it knows no record, no
+//! journal and no method; it decides nothing about what a caller may do.
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ pub mod file;
 pub mod identity;
 pub mod keys;
 pub mod logs;
+pub mod nodes;
 pub mod store;
 pub mod supervisor;
 pub mod transport;
