@@ -79,7 +79,8 @@ async fn connect(
     tcp.set_nodelay(true)?;
     // No host name is sent or compared: the verifier knows whom to expect.
     let nobody = ServerName::from(std::net::IpAddr::from(Ipv4Addr::UNSPECIFIED));
-    Ok(TokioIo::new(tls.connect(nobody, tcp).await?))
+    let tls = tls.connect(nobody, tcp).await;
+    tls.map(TokioIo::new).map_err(verify::unwrapped)
 }
 
 /// Calls to one peer. Clones share one connection.

@@ -278,7 +278,7 @@ async fn shake(
     tcp: TcpStream,
 ) -> io::Result<(TlsStream<TcpStream>, PeerIdentity)> {
     tcp.set_nodelay(true)?;
-    let tls = acceptor.accept(tcp).await?;
+    let tls = acceptor.accept(tcp).await.map_err(verify::unwrapped)?;
     let leaf = tls.get_ref().1.peer_certificates().and_then(<[_]>::first);
     // The verifier admitted this leaf a moment ago; here it is only read again.
     let leaf = leaf.ok_or_else(|| io::Error::other("no client certificate"))?;
@@ -385,7 +385,7 @@ mod tests {
                 None => std::future::pending().await,
             }
         };
-        let accepting = accept_forever(accept, |stream, _| drop(report.send(stream)));
+        let accepting = accept_forever(accept, |stream, _| report.send(stream).expect("heard"));
         tokio::select! {
             biased;
             never = accepting => match never {},

@@ -4,6 +4,7 @@
 //! verifiers, then the leaf's identity, usage, admission and pin by [`crate::certificate`]. Names of hosts
 //! play no part. The material in force when the handshake happens is used.
 
+use std::io;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -127,6 +128,23 @@ type Checked = Result<HandshakeSignatureValid, Error>;
 
 fn refusal(reason: NotAuthorised) -> Error {
     Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(reason))))
+}
+
+/// The error of a handshake, with our own refusal in place of rustls' wrapping of it.
+pub(super) fn unwrapped(error: io::Error) -> io::Error {
+    let reason = match error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<Error>())
+    {
+        Some(Error::InvalidCertificate(CertificateError::Other(OtherError(reason)))) => {
+            reason.downcast_ref::<NotAuthorised>().cloned()
+        }
+        _ => None,
+    };
+    match reason {
+        Some(reason) => io::Error::new(io::ErrorKind::PermissionDenied, reason),
+        None => error,
+    }
 }
 
 impl ClientCertVerifier for Verifier {
