@@ -1,5 +1,5 @@
 //! Which way a write should take from an async task to RocksDB: measured, not guessed
-//! (docs/adr/0004-storage-engine.md). Prints microseconds per acknowledged write.
+//! (docs/adr/0004-storage-engine.md). Prints the median of 15 rounds in microseconds.
 //!
 //!     cargo bench -p redlatch-raft --bench write_path --profile dev
 //!
@@ -21,7 +21,7 @@ mod real {
     use std::future::Future;
     use std::path::Path;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
     use redlatch_raft::engine::{
@@ -29,7 +29,8 @@ mod real {
     };
     use rocksdb::{DB, WriteOptions};
 
-    const WRITES: u64 = 2_000;
+    const ROUNDS: usize = 15;
+    const WRITES: u64 = 100;
     const BYTES: usize = 4 << 10;
 
     trait WritePath: Clone + Send + Sync + 'static {
@@ -81,40 +82,71 @@ mod real {
             .enable_all()
             .build()
             .expect("runtime");
-        let engine = |dir: &Path| RocksEngine::open(dir, RocksOptions::default()).expect("open");
-        let bare = |dir: &Path| Arc::new(DB::open_default(dir).expect("open"));
-        println!(
-            "{:<16} {:>12} {:>14} {:>16}",
-            "us per write", "synced", "with buffered", "timer late (max)"
-        );
-        runtime.block_on(async {
-            run("own thread", |dir| OwnThread(engine(dir))).await;
-            run("spawn_blocking", |dir| SpawnBlocking(bare(dir))).await;
-            run("block_in_place", |dir| BlockInPlace(bare(dir))).await;
-        });
+        runtime.block_on(compare());
     }
 
-    async fn run<P: WritePath>(name: &str, open: impl Fn(&Path) -> P) {
-        let dir = tempfile::tempdir_in(".").expect("on a real disk");
-        let path = open(dir.path());
+    /// The paths take turns, round by round: a noisy neighbour meets them all.
+    async fn compare() {
+        let dirs = [(); 3].map(|()| tempfile::tempdir_in(".").expect("on a real disk"));
+        let bare = |dir: &Path| Arc::new(DB::open_default(dir).expect("open"));
+        let engine = RocksEngine::open(dirs[0].path(), RocksOptions::default()).expect("open");
+        let own_thread = OwnThread(engine);
+        let spawn_blocking = SpawnBlocking(bare(dirs[1].path()));
+        let block_in_place = BlockInPlace(bare(dirs[2].path()));
+        let mut rounds = [const { Vec::new() }; 3];
+        for _ in 0..ROUNDS {
+            rounds[0].push(round(&own_thread).await);
+            rounds[1].push(round(&spawn_blocking).await);
+            rounds[2].push(round(&block_in_place).await);
+        }
+        println!(
+            "{:<16} {:>8} {:>14} {:>12}",
+            "median us", "synced", "with buffered", "timer late"
+        );
+        let names = ["own thread", "spawn_blocking", "block_in_place"];
+        for (name, rounds) in names.iter().zip(rounds) {
+            let median = |pick: fn(&Round) -> u64| {
+                let mut all: Vec<u64> = rounds.iter().map(pick).collect();
+                all.sort_unstable();
+                all[all.len() / 2]
+            };
+            let (alone, beside) = (median(|round| round.alone), median(|round| round.beside));
+            println!(
+                "{name:<16} {alone:>8} {beside:>14} {:>12}",
+                median(|round| round.late)
+            );
+        }
+    }
+
+    /// Microseconds: per synced write alone, per synced write beside buffered ones, and the worst
+    /// delay of the timer.
+    struct Round {
+        alone: u64,
+        beside: u64,
+        late: u64,
+    }
+
+    async fn round(path: &impl WritePath) -> Round {
         let alone = tokio::spawn(loop_synced(path.clone())).await.expect("ran");
         let stop = Arc::new(AtomicBool::new(false));
-        let late = Arc::new(AtomicU64::new(0));
         let buffered = tokio::spawn(loop_buffered(path.clone(), Arc::clone(&stop)));
-        let timer = tokio::spawn(watch_timer(Arc::clone(&stop), Arc::clone(&late)));
-        let beside = tokio::spawn(loop_synced(path)).await.expect("ran");
+        let timer = tokio::spawn(watch_timer(Arc::clone(&stop)));
+        let beside = tokio::spawn(loop_synced(path.clone())).await.expect("ran");
         stop.store(true, Ordering::Relaxed);
-        let _ = tokio::join!(buffered, timer);
-        let late = late.load(Ordering::Relaxed);
-        println!("{name:<16} {alone:>12.0} {beside:>14.0} {late:>16}");
+        buffered.await.expect("ran");
+        Round {
+            alone,
+            beside,
+            late: timer.await.expect("ran"),
+        }
     }
 
-    async fn loop_synced(path: impl WritePath) -> f64 {
+    async fn loop_synced(path: impl WritePath) -> u64 {
         let start = Instant::now();
         for key in 0..WRITES {
             path.write(key, Durability::Synced).await;
         }
-        start.elapsed().as_secs_f64() * 1e6 / WRITES as f64
+        micros(start.elapsed()) / WRITES
     }
 
     async fn loop_buffered(path: impl WritePath, stop: Arc<AtomicBool>) {
@@ -126,12 +158,17 @@ mod real {
         }
     }
 
-    async fn watch_timer(stop: Arc<AtomicBool>, late: Arc<AtomicU64>) {
+    async fn watch_timer(stop: Arc<AtomicBool>) -> u64 {
+        let mut late = 0;
         while !stop.load(Ordering::Relaxed) {
             let due = Instant::now() + Duration::from_millis(1);
             tokio::time::sleep_until(due.into()).await;
-            let by = due.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
-            late.fetch_max(by, Ordering::Relaxed);
+            late = late.max(micros(due.elapsed()));
         }
+        late
+    }
+
+    fn micros(elapsed: Duration) -> u64 {
+        u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
     }
 }
