@@ -26,6 +26,7 @@ pub mod mandate;
 pub mod merkle;
 pub mod note;
 pub mod policy;
+pub mod proven;
 pub mod receipt;
 pub mod records;
 pub mod refusal;

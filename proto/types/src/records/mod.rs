@@ -12,10 +12,12 @@
 
 mod ballot;
 mod base;
+mod beat;
 mod binding;
 mod client;
 mod decision;
 mod effect;
+mod gate;
 mod genesis;
 mod governance;
 mod intent;
@@ -29,10 +31,12 @@ mod verdict;
 
 pub use ballot::*;
 pub use base::*;
+pub use beat::*;
 pub use binding::*;
 pub use client::*;
 pub use decision::*;
 pub use effect::*;
+pub use gate::*;
 pub use genesis::*;
 pub use governance::*;
 pub use intent::*;
@@ -62,6 +66,7 @@ record! {
     SentinelVerdictV1 = "sentinel-verdict";
     SentinelRedOutboxV1 = "sentinel-red-outbox";
     OutboxAckV1 = "outbox-ack";
+    SentinelBeatV1 = "sentinel-beat";
     VoteV1 = "vote";
     AgentQuorumDecisionV1 = "agent-quorum-decision";
     KeyConfirmationV1 = "quorum-key-confirmation";
@@ -70,4 +75,6 @@ record! {
     SafetyCapabilityV1 = "safety-capability";
     ClockReadingV1 = "clock-reading";
     StatusV1 = "status";
+    GateReceiptV1 = "gate-receipt";
+    CandidatePushV1 = "candidate-push";
 }

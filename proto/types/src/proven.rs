@@ -1,0 +1,72 @@
+//! An event that is believed: its receipt was verified, or it does not exist as this type.
+//!
+//! ```text
+//!   receipt + trust policy ──ProvenEvent::of──▶ ProvenEvent ──▶ a core may act on it
+//! ```
+//!
+//! Sentinel and actuator obey no node: what moves them on (a latch, a stored attempt, the end
+//! of a stop) is a leaf that a majority of the roster's nodes vouches for (DESIGN D4). Negative
+//! facts and freezes need the nodes alone, positive markers the policy's whole quorum.
+//!
+//! That a leaf stands in the journal does not say what came after it.
+
+use crate::checkpoint::Origin;
+use crate::codec::{Canonical, NotCanonical};
+use crate::event::Event;
+use crate::policy::{Demand, Policy};
+use crate::receipt::{self, Receipt, ReceiptError};
+
+/// Why a receipt proves no event.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotProven {
+    /// The leaf is the encoding of no event that this build knows.
+    #[error("the leaf is no event: {0}")]
+    NotAnEvent(#[from] NotCanonical),
+    /// The receipt does not hold under the policy.
+    #[error(transparent)]
+    Receipt(#[from] ReceiptError),
+}
+
+/// An event of the journal with its place. Only [`ProvenEvent::of`] makes one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProvenEvent {
+    event: Event,
+    origin: Origin,
+    index: u64,
+}
+
+impl ProvenEvent {
+    /// Verifies a receipt under the group that its kind of event needs.
+    ///
+    /// # Errors
+    /// [`NotProven`] if the leaf is no event or the receipt does not hold.
+    pub fn of(receipt: &Receipt, policy: &Policy) -> Result<ProvenEvent, NotProven> {
+        let event = Event::from_canonical(&receipt.leaf)?;
+        let demand = if event.is_positive_marker() {
+            Demand::Quorum
+        } else {
+            Demand::Nodes
+        };
+        let verified = receipt::verify_for(receipt, policy, demand)?;
+        Ok(ProvenEvent {
+            event,
+            origin: verified.origin,
+            index: verified.index,
+        })
+    }
+
+    /// What happened.
+    pub fn event(&self) -> &Event {
+        &self.event
+    }
+
+    /// In which journal.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Zero-based position of the leaf.
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+}
