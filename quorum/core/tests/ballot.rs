@@ -1,0 +1,383 @@
+//! Whole ballots, from four packets to the journal's own decision.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod world;
+
+use redlatch_ballot::coordinator::{Abstention, AnswerFault};
+use redlatch_ballot::messages::*;
+use redlatch_ballot::*;
+use redlatch_types::records::*;
+use redlatch_types::sign::{Record, preimage, verify};
+use redlatch_types::*;
+use world::journal::{SENTINEL, VERIFIERS, key};
+use world::*;
+
+#[test]
+fn four_verifiers_decide_and_the_journal_mints() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let verdicts = court.ballot(&frozen, &approve, &[]);
+    let authorization = verdicts.authorization.expect("a decision");
+    assert_eq!(authorization.votes.len(), 4);
+    let decision = &authorization.decision;
+    let group = court.terms.quorum_key().unwrap().group_key;
+    assert_eq!(decision.key, group);
+    let message = preimage(
+        AgentQuorumDecisionV1::TYPE,
+        &decision.scope,
+        &decision.digest(),
+    );
+    assert_eq!(verify(&group, &message, &decision.signature), Ok(()));
+    court.accept(authorization);
+    assert!(verdicts.blamed.is_empty());
+}
+
+#[test]
+fn fault_045_the_group_signature_passes_the_one_strict_verify_and_one_changed_bit_does_not() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let decision = court
+        .ballot(&frozen, &approve, &[])
+        .authorization
+        .unwrap()
+        .decision;
+    assert!(decision.open::<AgentQuorumDecisionV1>().is_ok());
+    for at in 0..64 {
+        let mut bad = decision.clone();
+        bad.signature.0[at] ^= 1;
+        assert!(bad.open::<AgentQuorumDecisionV1>().is_err(), "byte {at}");
+    }
+}
+
+#[test]
+fn one_dissent_is_kept_and_three_decide() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let dissent = |i: usize| if i == 2 { reject(i) } else { approve(i) };
+    let authorization = court.ballot(&frozen, &dissent, &[]).authorization.unwrap();
+    let signed = authorization
+        .decision
+        .open::<AgentQuorumDecisionV1>()
+        .unwrap();
+    let verdicts: Vec<_> = signed
+        .record()
+        .signed_votes_dissents
+        .iter()
+        .map(|v| v.verdict)
+        .collect();
+    let (yes, no) = (VoteVerdict::Approve, VoteVerdict::Reject);
+    assert_eq!(verdicts, [yes, yes, no, yes]);
+    court.accept(authorization);
+}
+
+#[test]
+fn two_dissents_abstain() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let dissent = |i: usize| if i < 2 { reject(i) } else { approve(i) };
+    let verdicts = court.ballot(&frozen, &dissent, &[]);
+    assert_eq!(verdicts.abstained, Some(Abstention::InsufficientQuorum));
+    assert!(verdicts.authorization.is_none());
+}
+
+#[test]
+fn any_one_may_be_down_and_two_may_not() {
+    for down in 0..4 {
+        let mut court = Court::new();
+        let frozen = court.freeze(1);
+        let authorization = court
+            .ballot(&frozen, &approve, &[down])
+            .authorization
+            .unwrap();
+        assert_eq!(authorization.votes.len(), 3);
+        court.accept(authorization);
+    }
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let verdicts = court.ballot(&frozen, &approve, &[0, 3]);
+    assert_eq!(verdicts.abstained, Some(Abstention::InsufficientQuorum));
+}
+
+#[test]
+fn with_three_domains_only_one_of_the_pair_may_be_missing() {
+    for (down, decides) in [(0, true), (1, true), (2, false), (3, false)] {
+        let mut court = Court::with_domains(["east", "east", "south", "west"]);
+        let frozen = court.freeze(1);
+        let verdicts = court.ballot(&frozen, &approve, &[down]);
+        if decides {
+            court.accept(verdicts.authorization.unwrap());
+        } else {
+            let why = Some(Abstention::InsufficientIndependence);
+            assert_eq!(verdicts.abstained, why, "{down} is down");
+        }
+    }
+}
+
+#[test]
+fn without_the_sentinel_or_with_withheld_it_abstains_before_any_share() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let (mut coordinator, steps) = court.coordinator(&frozen, 1);
+    let mut asked_to_sign = 0;
+    let mut script = Script {
+        evaluate: &approve,
+        down: vec![],
+        sentinel: false,
+        before: &mut |_, step| asked_to_sign += u32::from(matches!(step, Step::Sign { .. })),
+        share: &mut |_, share| share,
+    };
+    let verdicts = court.drive(&frozen, &mut coordinator, steps, &mut script);
+    assert_eq!(verdicts.abstained, Some(Abstention::SentinelRequired));
+    assert_eq!(asked_to_sign, 0);
+
+    let (mut coordinator, _) = court.coordinator(&frozen, 2);
+    let mut record = court.world.green_record(frozen.digest());
+    record.verdict = Verdict::Withheld;
+    let withheld = Envelope::seal(court.world.scope(), &key(SENTINEL), &record);
+    let steps = coordinator.handle_verdict(&withheld, 0).unwrap();
+    assert_eq!(steps, [Step::Abstain(Abstention::SentinelRequired)]);
+    let by_another = Envelope::seal(court.world.scope(), &key(VERIFIERS[0].1), &record);
+    let (mut coordinator, _) = court.coordinator(&frozen, 3);
+    assert_eq!(
+        coordinator.handle_verdict(&by_another, 0),
+        Err(AnswerFault::NotAVerdict)
+    );
+}
+
+/// A share that was changed on its way and signed by its sender again.
+fn falsified(court_scope: Scope, at: usize, share: &Envelope) -> Envelope {
+    let mut record = share.open::<SignatureShareV1>().unwrap().record().clone();
+    record.share.0[at] ^= 1;
+    Envelope::seal(court_scope, &key(VERIFIERS[at].1), &record)
+}
+
+#[test]
+fn a_bad_share_is_named_and_another_subset_succeeds_without_a_second_vote() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let scope = court.world.scope();
+    let (mut coordinator, steps) = court.coordinator(&frozen, 1);
+    let mut script = Script {
+        evaluate: &approve,
+        down: vec![],
+        sentinel: true,
+        before: &mut |_, _| {},
+        share: &mut |at, share| {
+            if at == 2 {
+                falsified(scope, at, &share)
+            } else {
+                share
+            }
+        },
+    };
+    let verdicts = court.drive(&frozen, &mut coordinator, steps, &mut script);
+    assert_eq!(verdicts.blamed, [name(2)]);
+    let authorization = verdicts.authorization.expect("the other three sign");
+    assert_eq!(authorization.votes.len(), 4, "its vote still counts");
+    court.accept(authorization);
+}
+
+#[test]
+fn two_bad_shares_leave_nobody_to_sign() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let scope = court.world.scope();
+    let (mut coordinator, steps) = court.coordinator(&frozen, 1);
+    let mut script = Script {
+        evaluate: &approve,
+        down: vec![],
+        sentinel: true,
+        before: &mut |_, _| {},
+        share: &mut |at, share| {
+            if at >= 2 {
+                falsified(scope, at, &share)
+            } else {
+                share
+            }
+        },
+    };
+    let verdicts = court.drive(&frozen, &mut coordinator, steps, &mut script);
+    assert_eq!(verdicts.blamed, [name(2), name(3)]);
+    assert_eq!(verdicts.abstained, Some(Abstention::InsufficientQuorum));
+}
+
+#[test]
+fn a_member_that_restarts_before_signing_keeps_its_vote_and_commits_afresh() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let (mut coordinator, steps) = court.coordinator(&frozen, 1);
+    let mut crashed = false;
+    let mut script = Script {
+        evaluate: &approve,
+        down: vec![],
+        sentinel: true,
+        before: &mut |court, step| {
+            if matches!(step, Step::Sign { .. }) && !crashed {
+                crashed = true;
+                (0..4).for_each(|i| court.crash(i));
+            }
+        },
+        share: &mut |_, share| share,
+    };
+    let verdicts = court.drive(&frozen, &mut coordinator, steps, &mut script);
+    court.accept(verdicts.authorization.expect("after fresh commitments"));
+    let issues = court.desks[1].disk.ballot(&frozen.digest()).unwrap().issues;
+    assert_eq!(issues.len(), 2);
+    assert!(issues[0].boot_generation < issues[1].boot_generation);
+}
+
+#[test]
+fn a_member_silent_at_signing_is_replaced_by_another_subset() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let (mut coordinator, mut steps) = court.coordinator(&frozen, 1);
+    // Everything up to the first package.
+    let mut now = 0;
+    let mut first = Vec::new();
+    while let Some(step) = steps.pop() {
+        match step {
+            Step::Ask { to, term } => {
+                let at = member(&to);
+                let answer = court.desks[at]
+                    .packet(&frozen, asked(term), approve(at))
+                    .unwrap();
+                steps.extend(coordinator.handle_sealed(&to, answer, now).unwrap());
+            }
+            Step::Open { to, sheet } => {
+                let vote = court.desks[member(&to)].open(&sheet).unwrap();
+                steps.extend(coordinator.handle_opened(&to, &vote, now).unwrap());
+            }
+            Step::Sentinel => {
+                let green = court.green(frozen.digest());
+                steps.extend(coordinator.handle_verdict(&green, now).unwrap());
+            }
+            other => first.push(other),
+        }
+    }
+    assert_eq!(first.len(), 3);
+    now += DEADLINES.share_ms;
+    // Nobody answers: after the deadline nobody is left, and the ballot ends.
+    assert_eq!(
+        coordinator.handle_timeout(now),
+        [Step::Abstain(Abstention::InsufficientQuorum)]
+    );
+}
+
+#[test]
+fn a_new_coordinator_adopts_the_sheet_it_finds() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    // The first coordinator saw three seals, had one of them opened, and died.
+    let answers: Vec<_> = (0..3)
+        .map(|i| {
+            court.desks[i]
+                .packet(&frozen, asked(1), approve(i))
+                .unwrap()
+        })
+        .collect();
+    let sheet = sheet_of(&frozen, &answers);
+    court.desks[1].open(&sheet).unwrap();
+    let (mut coordinator, steps) = court.coordinator(&frozen, 2);
+    let mut script = Script {
+        evaluate: &approve,
+        down: vec![],
+        sentinel: true,
+        before: &mut |_, _| {},
+        share: &mut |_, share| share,
+    };
+    let verdicts = court.drive(&frozen, &mut coordinator, steps, &mut script);
+    let authorization = verdicts.authorization.unwrap();
+    assert_eq!(authorization.sheet, sheet);
+    let late: Vec<_> = coordinator.late().map(|l| l.verifier_id.clone()).collect();
+    assert_eq!(late, [name(3)], "the fourth came late and is shown");
+    court.accept(authorization);
+}
+
+#[test]
+fn two_opened_sheets_that_exclude_each_other_end_the_ballot() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let answers = court.seals(&frozen, approve);
+    let one = sheet_of(&frozen, &answers[..3]);
+    let other = sheet_of(&frozen, &answers[1..]);
+    court.desks[1].open(&one).unwrap();
+    court.desks[2].open(&other).unwrap();
+    let (mut coordinator, steps) = court.coordinator(&frozen, 2);
+    let mut script = Script {
+        evaluate: &approve,
+        down: vec![],
+        sentinel: true,
+        before: &mut |_, _| {},
+        share: &mut |_, share| share,
+    };
+    let verdicts = court.drive(&frozen, &mut coordinator, steps, &mut script);
+    assert_eq!(verdicts.abstained, Some(Abstention::InsufficientQuorum));
+}
+
+#[test]
+fn a_sheet_opened_behind_the_coordinators_back_is_adopted() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let (mut coordinator, steps) = court.coordinator(&frozen, 1);
+    let mut raced = false;
+    let mut script = Script {
+        evaluate: &approve,
+        down: vec![],
+        sentinel: true,
+        before: &mut |court, step| {
+            if let Step::Open { .. } = step
+                && !raced
+            {
+                raced = true;
+                let answers = court.seals(&frozen, approve);
+                let theirs = sheet_of(&frozen, &answers[..3]);
+                court.desks[0].open(&theirs).unwrap();
+            }
+        },
+        share: &mut |_, share| share,
+    };
+    let verdicts = court.drive(&frozen, &mut coordinator, steps, &mut script);
+    // The first Open found the other sheet while nobody had opened ours.
+    let authorization = verdicts.authorization.expect("adopted");
+    assert_eq!(authorization.sheet.seals.len(), 3);
+    court.accept(authorization);
+}
+
+#[test]
+fn a_changed_roster_ends_the_ballot_as_stale() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let mut roster = court.terms.roster().clone();
+    roster.roster_epoch = RosterEpoch(2);
+    let later = court.terms.clone().with_roster(roster).unwrap();
+    let (mut coordinator, steps) = court.coordinator(&frozen, 1);
+    let mut script = Script {
+        evaluate: &approve,
+        down: vec![],
+        sentinel: true,
+        before: &mut |court, step| {
+            if matches!(step, Step::Sign { .. }) {
+                for desk in &mut court.desks {
+                    let key = court.terms.quorum_key().unwrap().clone();
+                    let share = desk.sealed_share().unwrap().activate(&key).unwrap();
+                    let machine = desk.machine.as_mut().unwrap();
+                    machine.adopt(later.clone(), Some(share));
+                }
+            }
+        },
+        share: &mut |_, share| share,
+    };
+    let verdicts = court.drive(&frozen, &mut coordinator, steps, &mut script);
+    assert_eq!(verdicts.abstained, Some(Abstention::StaleRoster));
+}
+
+#[test]
+fn the_public_key_package_must_be_the_one_in_force() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let mut public = court.public.clone();
+    public.verifying_shares.swap(0, 1);
+    let result = Coordinator::begin(court.terms.clone(), frozen, &public, 1, DEADLINES);
+    assert_eq!(result.err(), Some(AnswerFault::OtherKey));
+}
