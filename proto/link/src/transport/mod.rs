@@ -63,3 +63,23 @@ macro_rules! client_type {
         $($client)::+<tonic::transport::Channel, $crate::transport::Introduction>
     };
 }
+
+/// Names the type of a generated server, for [`Routes::service`]: `server_type!(path::to::NodeServer<Service>)`.
+///
+/// The value is `NodeServer::new(service)` in both worlds.
+#[cfg(not(madsim))]
+#[macro_export]
+macro_rules! server_type {
+    ($($server:ident)::+ < $service:ty >) => {
+        $($server)::+<$service>
+    };
+}
+
+/// Names the type of a generated server, for [`Routes::service`]: `server_type!(path::to::NodeServer<Service>)`.
+#[cfg(madsim)]
+#[macro_export]
+macro_rules! server_type {
+    ($($server:ident)::+ < $service:ty >) => {
+        $($server)::+<$service, tonic::codegen::IdentityInterceptor>
+    };
+}
