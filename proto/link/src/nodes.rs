@@ -247,7 +247,9 @@ impl Nodes {
                 | Heard::NeverSent(text) => (text, None),
                 Heard::None(kind, text) => return Err(error(kind, text, uncertain)),
             };
-            let hinted = leader.and_then(|name| self.index(&name)).filter(|next| *next != at);
+            let hinted = leader
+                .and_then(|name| self.index(&name))
+                .filter(|next| *next != at);
             at = hinted.unwrap_or((at + 1) % self.0.peers.len());
             if !round.pause(hinted.is_some()).await {
                 return Err(error(NoAnswer::Unavailable, text, uncertain));
@@ -264,7 +266,9 @@ impl Nodes {
         let Again::ByKey(subject, event) = again else {
             return None;
         };
-        let found = self.outcome(subject, event, round.left().min(ATTEMPT)).await;
+        let found = self
+            .outcome(subject, event, round.left().min(ATTEMPT))
+            .await;
         found.ok().flatten().map(|reply| {
             Ok(Submitted {
                 reply,
@@ -609,7 +613,7 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_round_ends_at_its_deadline() {
         let mut round = Round::new(Duration::ZERO);
         assert!(!round.pause(true).await);

@@ -264,7 +264,7 @@ impl Registry {
     }
 
     /// Keeps everybody else from registering and rendering, as a stuck thread would.
-    #[cfg(test)]
+    #[cfg(all(test, not(madsim)))]
     pub(super) fn hold(&self) -> impl Drop + '_ {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
