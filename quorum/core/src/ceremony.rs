@@ -13,13 +13,15 @@
 //! a restart is dead for good; the share of a finished one is kept (FAULTS 38). Channels
 //! between verifiers are confidential; that is the driver's part.
 
+mod fault;
+
 use std::collections::BTreeMap;
 
 use frost_ed25519::keys::dkg;
 use frost_ed25519::keys::{SigningShare, VerifiableSecretSharingCommitment};
 use frost_ed25519::{Identifier, Signature};
 use rand_core::{CryptoRng, RngCore};
-use redlatch_types::{Bytes, Canonical, Digest, Envelope, KeyEpoch, Record, Refusal, Signed};
+use redlatch_types::{Bytes, Canonical, Digest, Envelope, KeyEpoch, Record, Signed};
 use zeroize::Zeroizing;
 
 use crate::group;
@@ -28,6 +30,8 @@ use crate::records::{BootRecordV1, CeremonyRecordV1, Row, ShareRow};
 use crate::share::SealedShare;
 use crate::tally::{MEMBERS, THRESHOLD};
 use crate::terms::{OwnSeat, Terms};
+
+pub use fault::CeremonyFault;
 
 /// What the driver does next, in order.
 pub enum CeremonyEffect {
@@ -45,69 +49,6 @@ pub enum CeremonyEffect {
     },
     /// The signed [`redlatch_types::records::KeyConfirmationV1`], for `ActivateQuorumKey`.
     Confirm(Envelope),
-}
-
-/// Why a message is not taken, or why the ceremony is dead.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CeremonyFault {
-    /// This ceremony was begun before; it is never resumed.
-    #[error("the ceremony was begun before and is never resumed")]
-    BegunBefore,
-    /// It names another roster than the one in force, or a key epoch that is not next.
-    #[error("the ceremony is not about the next key of this roster")]
-    StaleRoster,
-    /// The message is not by the member it names. The member's place stays free.
-    #[error("the message is not by the verifier it names")]
-    NotAuthorised,
-    /// The message belongs to another ceremony.
-    #[error("the message belongs to another ceremony")]
-    OtherCeremony,
-    /// The message is not for this member.
-    #[error("the message is for another member")]
-    OtherRecipient,
-    /// The message does not decode.
-    #[error("the message does not decode")]
-    NotCanonical,
-    /// The member's message came before round 1 was complete. Send it again later.
-    #[error("round 1 is not complete here")]
-    TooEarly,
-    /// The ceremony is over here.
-    #[error("the ceremony is over")]
-    Over,
-    /// A member said two different things. The ceremony is dead.
-    #[error("member {0} said two different things")]
-    Equivocation(u16),
-    /// A member saw another round 1 than this one. The ceremony is dead.
-    #[error("member {0} saw another round 1")]
-    OtherRound1(u16),
-    /// A member's package does not hold. The ceremony is dead.
-    #[error("the package of member {0} does not hold")]
-    BadPackage(u16),
-    /// The deadline passed. The ceremony is dead.
-    #[error("the ceremony timed out")]
-    TimedOut,
-    /// The library refused its own result. The ceremony is dead.
-    #[error("the result of the ceremony does not hold")]
-    BadResult,
-}
-
-impl CeremonyFault {
-    /// The stable code for the wire.
-    pub fn refusal(&self) -> Refusal {
-        match self {
-            CeremonyFault::BegunBefore | CeremonyFault::Over => Refusal::AlreadySpent,
-            CeremonyFault::StaleRoster => Refusal::StaleRoster,
-            CeremonyFault::NotAuthorised | CeremonyFault::OtherRecipient => Refusal::Unauthorized,
-            CeremonyFault::NotCanonical => Refusal::NotCanonical,
-            CeremonyFault::TooEarly => Refusal::TooEarly,
-            CeremonyFault::TimedOut => Refusal::Expired,
-            CeremonyFault::OtherCeremony
-            | CeremonyFault::Equivocation(_)
-            | CeremonyFault::OtherRound1(_)
-            | CeremonyFault::BadPackage(_)
-            | CeremonyFault::BadResult => Refusal::BadSignature,
-        }
-    }
 }
 
 /// Where a participant stands.
@@ -131,7 +72,7 @@ pub struct Ceremony {
     boot: BootRecordV1,
     stage: Stage,
     round1: BTreeMap<u16, Signed<CeremonyRound1V1>>,
-    round2: BTreeMap<u16, (Digest, SigningShare)>,
+    round2: BTreeMap<u16, (Digest, Zeroizing<Vec<u8>>)>,
 }
 
 impl Ceremony {
@@ -264,9 +205,7 @@ impl Ceremony {
                 Err(self.die(CeremonyFault::Equivocation(member)))
             };
         }
-        let Ok(share) = SigningShare::deserialize(&said.share.0) else {
-            return Err(self.die(CeremonyFault::BadPackage(member)));
-        };
+        let share = Zeroizing::new(said.share.0.clone());
         self.round2.insert(member, (signed.digest(), share));
         if self.round2.len() < usize::from(MEMBERS - 1) {
             return Ok(Vec::new());
@@ -386,9 +325,10 @@ impl Ceremony {
         };
         let mut told = BTreeMap::new();
         for (member, (_, share)) in &self.round2 {
-            let identifier =
-                group::identifier(*member).map_err(|_| CeremonyFault::BadPackage(*member))?;
-            told.insert(identifier, dkg::round2::Package::new(*share));
+            let bad = |_| CeremonyFault::BadPackage(*member);
+            let identifier = group::identifier(*member).map_err(|_| CeremonyFault::BadResult)?;
+            let share = SigningShare::deserialize(share).map_err(bad)?;
+            told.insert(identifier, dkg::round2::Package::new(share));
         }
         let (package, keys) = dkg::part3(secret, &self.others()?, &told).map_err(blame)?;
         let bad = |_| CeremonyFault::BadResult;

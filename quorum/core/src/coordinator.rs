@@ -10,172 +10,25 @@
 //! durable state; a new coordinator asks all four again and adopts the sheet it finds (D11).
 //! Deadlines are inputs on the driver's clock. It does not know how messages travel.
 
+mod sheet;
 mod signing;
+mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redlatch_types::command::Authorization;
 use redlatch_types::records::{
-    CountedVote, SealLine, SealSheetV1, SealedVoteV1, SentinelVerdictV1, Verdict, VoteV1,
+    CountedVote, SealSheetV1, SealedVoteV1, SentinelVerdictV1, Verdict, VoteV1,
 };
-use redlatch_types::sign::{Record, preimage, verify};
-use redlatch_types::{Digest, Envelope, IntentDigest, Refusal, Signed, VerifierId};
+use redlatch_types::{Envelope, IntentDigest, Refusal, Signed, VerifierId};
 
 use crate::decision::{self, Subject};
 use crate::group;
-use crate::messages::{PublicKeyPackageV1, SealedAnswerV1, SigningCommitmentsV1, SigningPackageV1};
-use crate::tally::{self, MEMBERS, SHEET_LINES_MIN, TallyFault};
+use crate::messages::{PublicKeyPackageV1, SealedAnswerV1};
+use crate::tally;
 use crate::terms::{FrozenIntent, Terms};
 use signing::Attempt;
 
-/// Until when the coordinator waits, on the driver's clock, milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Deadlines {
-    /// For the fourth seal; with three of them the sheet is fixed then.
-    pub seal_by: u64,
-    /// For the whole ballot; then it abstains.
-    pub decide_by: u64,
-    /// How long a member may take to answer a package.
-    pub share_ms: u64,
-}
-
-/// What the driver does next. It drops an `Open` whose sheet is no longer
-/// [`Coordinator::sheet`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// Send the packet with this term to this verifier.
-    Ask {
-        /// To whom.
-        to: VerifierId,
-        /// The attempt's number.
-        term: u64,
-    },
-    /// Ask the sentinel for its verdict.
-    Sentinel,
-    /// Ask this verifier to open the sheet.
-    Open {
-        /// To whom.
-        to: VerifierId,
-        /// The sheet.
-        sheet: SealSheetV1,
-    },
-    /// Ask this verifier for its share.
-    Sign {
-        /// To whom.
-        to: VerifierId,
-        /// The package.
-        package: Box<SigningPackageV1>,
-    },
-    /// Report that a verifier gave a bad share.
-    Blame(Box<Blame>),
-    /// The ballot decided: submit this command.
-    Authorize(Box<Authorization>),
-    /// The ballot is over without a decision, for good.
-    Abstain(Abstention),
-}
-
-impl Step {
-    /// What this step asks of whom; `None` if it asks no verifier.
-    pub fn request(&self) -> Option<(&VerifierId, Request)> {
-        match self {
-            Step::Ask { to, term } => Some((to, Request::Packet(*term))),
-            Step::Open { to, sheet } => Some((to, Request::Sheet(sheet.digest()))),
-            Step::Sign { to, package } => Some((to, Request::Package(package.digest()))),
-            Step::Sentinel | Step::Blame(_) | Step::Authorize(_) | Step::Abstain(_) => None,
-        }
-    }
-}
-
-/// What a verifier was asked, so that a late refusal is not taken for another one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Request {
-    /// The packet, with this term.
-    Packet(u64),
-    /// To open the sheet with this digest.
-    Sheet(Digest),
-    /// To sign the package with this digest.
-    Package(Digest),
-}
-
-/// Evidence of a bad share: the package and the signed share that answers it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blame {
-    /// Whose share.
-    pub verifier_id: VerifierId,
-    /// What it answered.
-    pub package: SigningPackageV1,
-    /// Its signed answer.
-    pub share: Envelope,
-}
-
-/// Why a ballot ended without a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Abstention {
-    /// Fewer than three approve, answer or open.
-    InsufficientQuorum,
-    /// Approvals from too few domains.
-    InsufficientIndependence,
-    /// No GREEN.
-    SentinelRequired,
-    /// Roster or quorum key changed under the ballot.
-    StaleRoster,
-    /// A voter of the sheet has a role in the intent.
-    SelfAuthorization,
-}
-
-impl Abstention {
-    /// The stable code.
-    pub fn refusal(self) -> Refusal {
-        match self {
-            Abstention::InsufficientQuorum => Refusal::InsufficientQuorum,
-            Abstention::InsufficientIndependence => Refusal::InsufficientIndependence,
-            Abstention::SentinelRequired => Refusal::SentinelRequired,
-            Abstention::StaleRoster => Refusal::StaleRoster,
-            Abstention::SelfAuthorization => Refusal::SelfAuthorization,
-        }
-    }
-}
-
-impl From<TallyFault> for Abstention {
-    fn from(fault: TallyFault) -> Abstention {
-        match fault {
-            TallyFault::InsufficientIndependence => Abstention::InsufficientIndependence,
-            TallyFault::StaleRoster => Abstention::StaleRoster,
-            TallyFault::SelfAuthorization => Abstention::SelfAuthorization,
-            TallyFault::BadSheet
-            | TallyFault::Unauthorized
-            | TallyFault::NotOfTheSheet
-            | TallyFault::Missing
-            | TallyFault::InsufficientQuorum => Abstention::InsufficientQuorum,
-        }
-    }
-}
-
-/// Why an answer is not taken. It changes nothing; the sender may still answer properly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AnswerFault {
-    /// The sender is no verifier of the roster, or answers for another one.
-    #[error("the answer is not by the verifier it came from")]
-    NotAuthorised,
-    /// The seal equals another verifier's (FAULTS 31).
-    #[error("the seal is another verifier's")]
-    CopiedSeal,
-    /// The sender sealed something else before.
-    #[error("the verifier sealed another vote before")]
-    Equivocation,
-    /// The opened vote is not what was sealed, or not on the sheet.
-    #[error("the opened vote is not the sealed one")]
-    NotTheSeal,
-    /// The share does not answer the package in hand.
-    #[error("the share answers another package")]
-    OtherPackage,
-    /// The verdict is not one about this intent by the pinned sentinel.
-    #[error("not a verdict of the sentinel about this intent")]
-    NotAVerdict,
-    /// The package's digest is not that of the key in force.
-    #[error("the public key package is not that of the key in force")]
-    OtherKey,
-}
+pub use step::{Abstention, AnswerFault, Blame, Deadlines, Request, Step};
 
 /// One ballot's coordinator.
 pub struct Coordinator {
@@ -485,116 +338,6 @@ impl Coordinator {
             .filter(|v| v.vote_key == *signed.key() && self.terms.scope() == *signed.scope())
             .map(|v| v.identifier)
             .ok_or(AnswerFault::NotAuthorised)
-    }
-
-    /// The seal is signed by its sender, is nobody else's, and is the one it gave before.
-    fn check_sealed(
-        &self,
-        from: &VerifierId,
-        answer: &SealedAnswerV1,
-    ) -> Result<(u16, Option<u64>), AnswerFault> {
-        let sealed = &answer.sealed;
-        let verifier = self
-            .terms
-            .roster()
-            .verifier(from)
-            .filter(|v| v.verifier_id == sealed.verifier_id && v.vote_key == sealed.key)
-            .filter(|_| sealed.scope == self.terms.scope())
-            .ok_or(AnswerFault::NotAuthorised)?;
-        let signed = preimage(VoteV1::TYPE, &sealed.scope, &sealed.seal);
-        verify(&sealed.key, &signed, &sealed.signature).map_err(|_| AnswerFault::NotAuthorised)?;
-        for (other, before) in &self.answers {
-            let same = before.sealed.seal == sealed.seal;
-            match (other == from, same) {
-                (true, false) => return Err(AnswerFault::Equivocation),
-                (false, true) => return Err(AnswerFault::CopiedSeal),
-                (true, true) | (false, false) => {}
-            }
-        }
-        let mut issue = None;
-        if let Some(commitments) = &answer.commitments {
-            let signed: Signed<SigningCommitmentsV1> =
-                commitments.open().map_err(|_| AnswerFault::NotAuthorised)?;
-            self.check_signer(from, &signed)?;
-            let record = signed.record();
-            if record.verifier_id != *from || record.vote_digest != sealed.seal {
-                return Err(AnswerFault::NotAuthorised);
-            }
-            issue = Some(record.issue);
-        }
-        Ok((verifier.identifier, issue))
-    }
-
-    /// Fixes the sheet once all four have answered or time is up; adopts one that was opened.
-    fn try_fix_sheet(&mut self, now: u64) -> Vec<Step> {
-        let heard: BTreeSet<_> = self.answers.keys().chain(self.refused.keys()).collect();
-        let enough = heard.len() == usize::from(MEMBERS) || now >= self.deadlines.seal_by;
-        let hopeless = self.refused.len() > usize::from(MEMBERS) - SHEET_LINES_MIN;
-        if !enough && !hopeless {
-            return Vec::new();
-        }
-        let sheet = if self.answers.values().any(|a| a.opened_sheet.is_some()) {
-            self.adoptable_sheet()
-        } else {
-            self.own_sheet()
-        };
-        let Some(sheet) = sheet else {
-            let why = self.why_undecided();
-            return self.abstain(why);
-        };
-        for (verifier, answer) in &self.answers {
-            if sheet.seal_of(verifier).is_none() {
-                self.late.insert(verifier.clone(), answer.sealed.clone());
-            }
-        }
-        let steps = sheet
-            .seals
-            .iter()
-            .map(|l| Step::Open {
-                to: l.verifier_id.clone(),
-                sheet: sheet.clone(),
-            })
-            .collect();
-        self.sheet = Some(sheet);
-        steps
-    }
-
-    fn own_sheet(&self) -> Option<SealSheetV1> {
-        // BTreeMap order is the sheet's order: ascending by voter.
-        let seals: Vec<SealLine> = self
-            .answers
-            .iter()
-            .map(|(verifier_id, a)| SealLine {
-                verifier_id: verifier_id.clone(),
-                seal: a.sealed.seal,
-            })
-            .collect();
-        (seals.len() >= SHEET_LINES_MIN).then(|| SealSheetV1 {
-            intent_digest: self.frozen.digest(),
-            seals,
-        })
-    }
-
-    /// The opened sheet that most verifiers opened and that can still be completed: no member
-    /// of it opened another, and no known seal differs from its line.
-    fn adoptable_sheet(&self) -> Option<SealSheetV1> {
-        let opened = |a: &SealedAnswerV1| a.opened_sheet.clone();
-        let candidates: Vec<SealSheetV1> = self.answers.values().filter_map(opened).collect();
-        let can_complete = |sheet: &&SealSheetV1| {
-            tally::check_sheet(&self.terms, self.frozen.digest(), sheet).is_ok()
-                && sheet.seals.iter().all(|line| {
-                    self.answers.get(&line.verifier_id).is_none_or(|a| {
-                        a.sealed.seal == line.seal
-                            && a.opened_sheet.as_ref().is_none_or(|o| o == *sheet)
-                    })
-                })
-        };
-        let opened_by = |sheet: &&SealSheetV1| candidates.iter().filter(|c| c == sheet).count();
-        candidates
-            .iter()
-            .filter(can_complete)
-            .max_by_key(opened_by)
-            .cloned()
     }
 
     /// Counts once every vote of the sheet is open.

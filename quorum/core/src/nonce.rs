@@ -105,3 +105,49 @@ impl<R: RngCore + CryptoRng> RngCore for Hedged<'_, R> {
 }
 
 impl<R: RngCore + CryptoRng> CryptoRng for Hedged<'_, R> {}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+    use std::marker::PhantomData;
+
+    use super::Nonce;
+    use crate::share::{KeyShare, SealedShare};
+
+    /// An inherent method is found before a trait's, and only where its bound holds.
+    struct Probe<T>(PhantomData<T>);
+    trait Without {
+        fn is_clone(&self) -> bool {
+            false
+        }
+        fn is_debug(&self) -> bool {
+            false
+        }
+    }
+    impl<T> Without for Probe<T> {}
+    impl<T: Clone> Probe<T> {
+        fn is_clone(&self) -> bool {
+            true
+        }
+    }
+    impl<T: Debug> Probe<T> {
+        fn is_debug(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn fault_032_nonces_and_shares_can_neither_be_copied_nor_printed() {
+        let nonce = Probe::<Nonce>(PhantomData);
+        let share = Probe::<KeyShare>(PhantomData);
+        let sealed = Probe::<SealedShare>(PhantomData);
+        assert!(!nonce.is_clone() && !nonce.is_debug());
+        assert!(!share.is_clone() && !share.is_debug());
+        assert!(!sealed.is_clone() && !sealed.is_debug());
+        let plain = Probe::<u8>(PhantomData);
+        assert!(
+            plain.is_clone() && plain.is_debug(),
+            "the probe can say yes"
+        );
+    }
+}

@@ -10,6 +10,7 @@
 //! is said. Live nonces are in memory only: a new boot finds the vote, and no nonce. The
 //! machine does not evaluate, does not verify receipts and trusts no coordinator.
 
+mod answer;
 mod sign;
 mod start;
 #[cfg(test)]
@@ -19,136 +20,25 @@ use std::collections::BTreeMap;
 
 use rand_core::{CryptoRng, RngCore};
 use redlatch_types::records::{
-    AuthorityVariant, SealSheetV1, SealedVoteV1, SovereignActionIntentV1, VoteV1, VoteVerdict,
+    AuthorityVariant, SealSheetV1, SealedVoteV1, SovereignActionIntentV1, VoteV1,
 };
-use redlatch_types::{Canonical, Digest, Envelope, IntentDigest, Refusal};
+use redlatch_types::{AutonomyEpoch, Canonical, Digest, Envelope, IntentDigest};
 
 use crate::decision::Subject;
 use crate::messages::{SealedAnswerV1, SigningCommitmentsV1};
 use crate::nonce::Nonce;
 use crate::records::{BallotRecordV1, IssueV1, Row, VerifierEffect};
 use crate::share::KeyShare;
-use crate::tally::{self, Subset, TallyFault};
+use crate::tally::{self, Subset};
 use crate::terms::{FrozenIntent, OwnSeat, Terms};
 
+pub use answer::{Answer, Asked, Evaluation, Next, Refused};
 pub use start::{StartFault, Stored};
 
 /// Most issues of commitments for one intent (D13).
 pub const ISSUES_MAX: usize = 8;
 /// Most ballots in memory at a time.
 pub const SESSIONS_OPEN_MAX: usize = 64;
-
-/// What the evaluators found. They run between [`Verifier::handle_packet`] and
-/// [`Verifier::cast`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Evaluation {
-    /// Their verdict.
-    pub verdict: VoteVerdict,
-    /// Digest of what they found.
-    pub findings_digest: Digest,
-}
-
-/// A coordinator's request beside the intent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
-    /// Number of its attempt.
-    pub term: u64,
-    /// A fresh value that is mixed into the nonces.
-    pub fresh: Digest,
-}
-
-/// What follows from a packet.
-pub enum Next {
-    /// No vote yet: run the evaluators on the frozen intent, then call [`Verifier::cast`].
-    Evaluate,
-    /// The vote stands: carry these out.
-    Effects(Vec<VerifierEffect>),
-}
-
-/// An answer to a coordinator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// To a packet.
-    Sealed(Box<SealedAnswerV1>),
-    /// To a sheet: the opened vote.
-    Opened(Envelope),
-    /// To a package: the signed [`crate::messages::SignatureShareV1`].
-    Share(Envelope),
-}
-
-/// Why a verifier does not do what it was asked. Nothing was persisted and nothing released.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// The intent wants another decision variant.
-    #[error("the intent is not decided by the quorum")]
-    WrongVariant,
-    /// This verifier has a role in the intent.
-    #[error("this verifier has a role in the intent")]
-    SelfAuthorization,
-    /// The intent is past its expiry.
-    #[error("the intent has expired")]
-    Expired,
-    /// The share in hand is not of the key in force, or vote or package name another.
-    #[error("roster or quorum key are not those of the ballot")]
-    StaleRoster,
-    /// As many ballots are open as may be.
-    #[error("too many ballots are open")]
-    LimitExceeded,
-    /// There is no vote on this intent.
-    #[error("no vote was cast on this intent")]
-    UnknownIntent,
-    /// The sheet is unsound, or this verifier's seal is not in it.
-    #[error("the sheet is not one that this verifier opens")]
-    BadSheet,
-    /// Another sheet was opened before; here it is.
-    #[error("another sheet was opened for this intent")]
-    AlreadyOpened(Box<SealSheetV1>),
-    /// The nonce served another package, or died with an earlier boot.
-    #[error("the nonce is spent or dead")]
-    AlreadySpent,
-    /// This verifier voted REJECT.
-    #[error("this verifier did not approve")]
-    NotApproved,
-    /// The votes do not lead to a decision.
-    #[error(transparent)]
-    Tally(#[from] TallyFault),
-    /// No valid GREEN.
-    #[error("no valid GREEN about this intent")]
-    SentinelRequired,
-    /// A signature does not hold or is not by the enrolled key.
-    #[error("a signature does not hold, or is not by the enrolled key")]
-    BadSignature,
-    /// The package contradicts itself.
-    #[error("the package contradicts itself")]
-    BadPackage,
-}
-
-impl Refused {
-    /// The stable code for the wire.
-    pub fn refusal(&self) -> Refusal {
-        match self {
-            Refused::WrongVariant => Refusal::WrongVariant,
-            Refused::SelfAuthorization | Refused::Tally(TallyFault::SelfAuthorization) => {
-                Refusal::SelfAuthorization
-            }
-            Refused::Expired => Refusal::Expired,
-            Refused::StaleRoster | Refused::Tally(TallyFault::StaleRoster) => Refusal::StaleRoster,
-            Refused::LimitExceeded => Refusal::LimitExceeded,
-            Refused::UnknownIntent => Refusal::UnknownIntent,
-            Refused::AlreadyOpened(_) | Refused::AlreadySpent => Refusal::AlreadySpent,
-            Refused::Tally(TallyFault::InsufficientIndependence) => {
-                Refusal::InsufficientIndependence
-            }
-            Refused::Tally(TallyFault::Unauthorized) => Refusal::Unauthorized,
-            Refused::BadSheet | Refused::NotApproved | Refused::Tally(_) => {
-                Refusal::InsufficientQuorum
-            }
-            Refused::SentinelRequired => Refusal::SentinelRequired,
-            Refused::BadSignature => Refusal::BadSignature,
-            Refused::BadPackage => Refusal::CandidateMismatch,
-        }
-    }
-}
 
 /// A ballot in memory: what is on disk, the decoded intent, and the nonces of this boot.
 struct Session {
@@ -165,6 +55,7 @@ pub struct Verifier {
     share: Option<KeyShare>,
     generation: u64,
     state_time: u64,
+    autonomy_epoch: AutonomyEpoch,
     sessions: BTreeMap<IntentDigest, Session>,
 }
 
@@ -172,6 +63,12 @@ impl Verifier {
     /// Notes a state time that a verified proof told (milliseconds). It never goes back.
     pub fn observe(&mut self, state_time: u64) {
         self.state_time = self.state_time.max(state_time);
+    }
+
+    /// Notes an autonomy epoch that a verified proof told; intents of earlier ones are fenced.
+    /// It never goes back.
+    pub fn observe_epoch(&mut self, epoch: AutonomyEpoch) {
+        self.autonomy_epoch = self.autonomy_epoch.max(epoch);
     }
 
     /// Takes up later terms and the share that fits them. Live nonces of another roster or key
@@ -217,6 +114,7 @@ impl Verifier {
         rng: &mut (impl RngCore + CryptoRng),
     ) -> Result<Next, Refused> {
         self.observe(frozen.state_time());
+        self.observe_epoch(frozen.intent().autonomy_epoch);
         self.check_votable(frozen)?;
         if !self.recall(&frozen.digest(), stored)? {
             return Ok(Next::Evaluate);
@@ -316,10 +214,18 @@ impl Verifier {
         if tally::is_excluded(intent, &self.seat.verifier_id) {
             return Err(Refused::SelfAuthorization);
         }
+        self.check_in_force(intent)?;
+        self.current_share().map(|_| ()).ok_or(Refused::StaleRoster)
+    }
+
+    /// Neither expired nor fenced, as far as proofs have told.
+    fn check_in_force(&self, intent: &SovereignActionIntentV1) -> Result<(), Refused> {
         if intent.expires_at <= self.state_time {
             return Err(Refused::Expired);
         }
-        self.current_share().map(|_| ()).ok_or(Refused::StaleRoster)
+        (intent.autonomy_epoch >= self.autonomy_epoch)
+            .then_some(())
+            .ok_or(Refused::EpochFenced)
     }
 
     /// Brings the ballot into memory if it is stored. Says whether a vote was cast.

@@ -543,6 +543,18 @@ fn an_expired_green_and_an_expired_intent_get_no_share() {
 }
 
 #[test]
+fn an_intent_of_an_earlier_autonomy_epoch_gets_no_share() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let package = court.package(&frozen, first_three(), approve);
+    let machine = court.desks[0].machine.as_mut().unwrap();
+    machine.observe_epoch(frozen.intent().autonomy_epoch.next());
+    assert_eq!(court.desks[0].sign(&package), Err(Refused::EpochFenced));
+    let again = court.desks[0].packet(&frozen, asked(2), approve(0));
+    assert_eq!(again, Err(Refused::EpochFenced));
+}
+
+#[test]
 fn intent_bytes_are_re_hashed_against_the_freeze() {
     let mut court = Court::new();
     let one = court.freeze(1);

@@ -144,9 +144,7 @@ impl Verifier {
         if session.vote.verdict != VoteVerdict::Approve {
             return Err(Refused::NotApproved);
         }
-        if session.intent.expires_at <= self.state_time {
-            return Err(Refused::Expired);
-        }
+        self.check_in_force(&session.intent)?;
         if session.record.opened_sheet.as_ref() != Some(&package.sheet) {
             return Err(Refused::BadSheet);
         }

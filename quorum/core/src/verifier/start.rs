@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use redlatch_types::KeyEpoch;
+use redlatch_types::{AutonomyEpoch, KeyEpoch};
 
 use super::Verifier;
 use crate::records::{BootRecordV1, Row, VerifierEffect};
@@ -74,6 +74,7 @@ impl Verifier {
             share,
             generation,
             state_time: 0,
+            autonomy_epoch: AutonomyEpoch(0),
             sessions: BTreeMap::new(),
         };
         Ok((

@@ -1,10 +1,11 @@
 //! The table of how a verifier may start (FAULTS 34).
 
 use redlatch_types::records::{GenesisV1, RosterVerifier};
-use redlatch_types::{Digest, KeyEpoch, OrganismId, SigningKey};
+use redlatch_types::{Digest, KeyEpoch, OrganismId, Refusal, SigningKey};
 
 use super::*;
 use crate::records::BootRecordV1;
+use crate::tally::TallyFault;
 
 /// A genesis by the journal's own builder, with four verifiers and nobody else of interest.
 fn genesis() -> GenesisV1 {

@@ -403,6 +403,8 @@ pub struct Script<'a> {
     pub evaluate: &'a dyn Fn(usize) -> Evaluation,
     /// Members that never answer.
     pub down: Vec<usize>,
+    /// Members that answer no package.
+    pub mute: Vec<usize>,
     pub sentinel: bool,
     /// Called before each step; may crash members.
     pub before: &'a mut dyn FnMut(&mut Court, &Step),
@@ -461,6 +463,7 @@ impl Court {
             {
                 Vec::new()
             }
+            Step::Sign { to, .. } if script.mute.contains(&member(&to)) => Vec::new(),
             Step::Ask { to, term } => {
                 let at = member(&to);
                 let evaluation = (script.evaluate)(at);
@@ -519,6 +522,7 @@ impl Court {
         let mut script = Script {
             evaluate,
             down: down.to_vec(),
+            mute: vec![],
             sentinel: true,
             before: &mut |_, _| {},
             share: &mut |_, share| share,
