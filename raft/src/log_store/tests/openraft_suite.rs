@@ -14,7 +14,14 @@ use crate::engine::{RocksEngine, RocksOptions};
 struct Machine {
     applied: Option<LogId>,
     membership: StoredMembership,
-    snapshot: Option<(SnapshotMeta, Vec<u8>)>,
+    /// Shared with the builder, which is a clone.
+    snapshot: Arc<Mutex<Option<(SnapshotMeta, Vec<u8>)>>>,
+}
+
+impl Machine {
+    fn keep(&self, meta: &SnapshotMeta, bytes: Vec<u8>) {
+        *self.snapshot.lock().expect("no panic") = Some((meta.clone(), bytes));
+    }
 }
 
 impl RaftSnapshotBuilder<TypeConfig> for Machine {
@@ -24,6 +31,7 @@ impl RaftSnapshotBuilder<TypeConfig> for Machine {
             last_membership: self.membership.clone(),
             snapshot_id: String::from("one"),
         };
+        self.keep(&meta, Vec::new());
         Ok(Snapshot {
             meta,
             snapshot: Box::default(),
@@ -69,12 +77,12 @@ impl RaftStateMachine<TypeConfig> for Machine {
     ) -> Result<(), StorageError> {
         self.applied = meta.last_log_id;
         self.membership = meta.last_membership.clone();
-        self.snapshot = Some((meta.clone(), *snapshot));
+        self.keep(meta, *snapshot);
         Ok(())
     }
 
     async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot>, StorageError> {
-        let snapshot = self.snapshot.clone();
+        let snapshot = self.snapshot.lock().expect("no panic").clone();
         Ok(snapshot.map(|(meta, bytes)| Snapshot {
             meta,
             snapshot: Box::new(bytes),
