@@ -1,2 +1,190 @@
-//! x
-fn main() {}
+//! `redlatch`, the person's tool: makes and runs a development organism, asks the cluster, verifies receipts.
+//!
+//! ```text
+//!   arguments ─▶ command ─▶ client.toml ─▶ Nodes (redlatch-link) ═ mutual TLS ═▶ nodes
+//!                   └─▶ init, receipt verify: files only
+//!   answer ─▶ table or JSON on standard output, hints and progress on standard error, exit code (DESIGN §11)
+//! ```
+//!
+//! It holds no authority of its own: what it sends is signed with the key of the subject it is run as, and
+//! what it prints is either verified here or says that it is not.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod client;
+mod describe;
+mod dev;
+mod init;
+mod intent;
+mod journal;
+mod output;
+mod receipt;
+mod status;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use redlatch_link::config::{self, Sources};
+use redlatch_link::exit::{self, Failure};
+use redlatch_node::{NodeConfig, NodeFiles};
+
+use output::Format;
+
+/// Authority for what cannot be undone: ask the cluster, prove what happened.
+#[derive(Parser)]
+#[command(name = "redlatch", version)]
+struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Clone)]
+pub(crate) struct Common {
+    /// Configuration file of the subject to act as (or REDLATCH_CONFIG).
+    #[arg(long, global = true, value_name = "PATH")]
+    config: Option<PathBuf>,
+    /// Folder of a development organism; its clients/NAME/client.toml is used.
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "REDLATCH_DIR",
+        conflicts_with = "config"
+    )]
+    dir: Option<PathBuf>,
+    /// Whose configuration below --dir: agent, operator or gate.
+    #[arg(long = "as", global = true, value_name = "NAME")]
+    subject: Option<String>,
+    /// How the answer is printed.
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
+    output: Format,
+    /// How long to wait for an answer, in seconds.
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 15)]
+    deadline: u64,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a new organism.
+    Init(init::InitArguments),
+    /// Run all processes of a development organism until Ctrl-C.
+    Dev(dev::DevArguments),
+    /// Show the nodes, and what is latched or frozen (exit code 2 if anything is).
+    Status,
+    /// Read the journal.
+    Journal {
+        #[command(subcommand)]
+        command: journal::JournalCommand,
+    },
+    /// Get and verify receipts.
+    Receipt {
+        #[command(subcommand)]
+        command: receipt::ReceiptCommand,
+    },
+    /// Freeze, withdraw and show intents.
+    Intent {
+        #[command(subcommand)]
+        command: intent::IntentCommand,
+    },
+    /// Measure.
+    Bench {
+        #[command(subcommand)]
+        command: bench::BenchCommand,
+    },
+    /// Look at nodes' configurations.
+    Node {
+        #[command(subcommand)]
+        command: NodeCommand,
+    },
+}
+
+#[derive(Subcommand)]
+enum NodeCommand {
+    /// Check or print a node's configuration.
+    Config {
+        #[command(subcommand)]
+        command: NodeConfigCommand,
+    },
+}
+
+#[derive(Subcommand)]
+enum NodeConfigCommand {
+    /// Check the file and everything it names.
+    Check {
+        /// The node's configuration file.
+        file: PathBuf,
+    },
+    /// Print the effective configuration.
+    Print {
+        /// The node's configuration file.
+        file: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let done = match runtime {
+        Ok(runtime) => runtime.block_on(run(arguments)),
+        Err(error) => Err(Failure::new(
+            exit::ExitCode::Error,
+            format!("no runtime: {error}"),
+        )),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => failure.report(),
+    }
+}
+
+/// The exit code of a command that has said what it had to say.
+type Done = Result<u8, Failure>;
+
+async fn run(arguments: Arguments) -> Done {
+    let Arguments { common, command } = arguments;
+    match command {
+        Command::Init(arguments) => init::run(&arguments, common.output),
+        Command::Dev(arguments) => dev::run(&arguments, &common).await,
+        Command::Status => status::run(&common).await,
+        Command::Journal { command } => journal::run(&command, &common).await,
+        Command::Receipt { command } => receipt::run(&command, &common).await,
+        Command::Intent { command } => intent::run(&command, &common).await,
+        Command::Bench { command } => bench::run(&command, &common).await,
+        Command::Node {
+            command: NodeCommand::Config { command },
+        } => node_config(&command),
+    }
+}
+
+fn node_config(command: &NodeConfigCommand) -> Done {
+    let (NodeConfigCommand::Check { file } | NodeConfigCommand::Print { file }) = command;
+    let sources = Sources::of_process(Some(file), client::RESERVED)?;
+    let loaded: NodeConfig = config::load(&sources)?;
+    match command {
+        NodeConfigCommand::Print { .. } => print!("{}", config::print(&loaded)?),
+        NodeConfigCommand::Check { .. } => {
+            let files = NodeFiles::read(&loaded)?;
+            let who = files.credentials.identity().short();
+            println!("ok: {who} of organism {}", files.organism);
+        }
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}

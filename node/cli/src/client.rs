@@ -1,0 +1,248 @@
+//! Who this process acts as: the client configuration, its keys, the cluster it calls, its signed commands.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rand_core::RngCore;
+use redlatch_link::config::{self, Sources};
+use redlatch_link::exit::{ExitCode, Failure};
+use redlatch_link::nodes::{self, Again, CallError, Member, Nodes, Submitted};
+use redlatch_link::transport::{Credentials, Dialer, Tls};
+use redlatch_link::{keys, world};
+use redlatch_node::config::read_genesis;
+use redlatch_types::command::RawCommand;
+use redlatch_types::event::Reply;
+use redlatch_types::records::{
+    CausalEnvelopeV1, ClientIdentityV1, GenesisV1, ProposalV1, StatusV1, WithdrawalV1,
+};
+use redlatch_types::{
+    Bytes, Canonical, Digest, Envelope, EventId, Refusal, Scope, Signed, SigningKey,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::Common;
+
+/// Variables with the product's prefix that are no keys of a configuration.
+pub(crate) const RESERVED: &[&str] = &["REDLATCH_DIR"];
+
+/// How often a command is stamped anew because state time had stood still.
+const STAMPS_MAX: usize = 3;
+
+/// A client's configuration file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct ClientConfig {
+    /// The root-signed genesis: who the nodes are.
+    pub(crate) genesis: PathBuf,
+    /// The trust policy that receipts are verified by.
+    pub(crate) policy: PathBuf,
+    /// The subject's signing key.
+    pub(crate) signing_key: PathBuf,
+    /// `host:port` of the nodes' client listeners, by name.
+    pub(crate) nodes: BTreeMap<String, String>,
+    /// Certificate, authority, pins.
+    pub(crate) tls: Tls,
+}
+
+/// The cluster, called as one subject.
+pub(crate) struct Client {
+    pub(crate) nodes: Nodes,
+    pub(crate) genesis: GenesisV1,
+    pub(crate) deadline: Duration,
+    dialer: Dialer,
+    members: Vec<Member>,
+    signing_key: PathBuf,
+}
+
+/// A subject that signs.
+pub(crate) struct Signer {
+    /// As it is enrolled.
+    pub(crate) subject: ClientIdentityV1,
+    key: SigningKey,
+}
+
+/// When a command is made and how long it is accepted; state time, from a signed status (D7).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) scope: Scope,
+    pub(crate) state_time: u64,
+    pub(crate) expires_at: u64,
+}
+
+impl Client {
+    /// Reads the configuration of `--config`, or of `--dir` as `subject` unless `--as` says otherwise.
+    ///
+    /// # Errors
+    /// [`Failure`] that names the file or key at fault.
+    pub(crate) fn open(common: &Common, subject: &str) -> Result<Client, Failure> {
+        let file = match (&common.config, &common.dir) {
+            (Some(file), _) => Some(file.clone()),
+            (None, Some(dir)) => {
+                let name = common.subject.as_deref().unwrap_or(subject);
+                Some(dir.join("clients").join(name).join("client.toml"))
+            }
+            (None, None) => None,
+        };
+        let sources = Sources::of_process(file.as_deref(), RESERVED)?;
+        let config: ClientConfig = config::load(&sources)?;
+        if config.nodes.is_empty() || config.genesis.as_os_str().is_empty() {
+            let text = "no configuration: neither nodes nor genesis are named";
+            return Err(Failure::new(ExitCode::Usage, text)
+                .hint("name one with --config PATH, or a development organism with --dir DIR"));
+        }
+        let genesis = genesis_of(&config)?;
+        let dialer = Dialer::new(Credentials::load(&config.tls)?);
+        let members = nodes::members(&genesis.roster, &config.nodes);
+        Ok(Client {
+            nodes: Nodes::new(&dialer, &members)?,
+            genesis,
+            deadline: Duration::from_secs(common.deadline),
+            dialer,
+            members,
+            signing_key: config.signing_key,
+        })
+    }
+
+    /// The same cluster over connections of its own.
+    ///
+    /// # Errors
+    /// [`Failure`] as from [`Client::open`].
+    pub(crate) fn another_connection(&self) -> Result<Nodes, Failure> {
+        Ok(Nodes::new(&self.dialer, &self.members)?)
+    }
+
+    /// The subject that the configured key is enrolled for.
+    ///
+    /// # Errors
+    /// [`Failure`] if there is no such key or no such subject.
+    pub(crate) fn signer(&self) -> Result<Signer, Failure> {
+        let key = keys::load_key(&self.signing_key)?;
+        let public = key.public_key();
+        let enrolled = self.genesis.subjects.iter();
+        let subject = enrolled
+            .clone()
+            .find(|subject| subject.public_key == public)
+            .cloned();
+        let subject = subject.ok_or_else(|| {
+            let path = self.signing_key.display();
+            Failure::new(
+                ExitCode::Refused,
+                format!("no subject is enrolled with the key in {path}"),
+            )
+            .hint("signing_key must be the key of an enrolled subject")
+        })?;
+        Ok(Signer { subject, key })
+    }
+
+    /// A fresh signed status.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub(crate) async fn status(&self) -> Result<Signed<StatusV1>, CallError> {
+        self.nodes.any_status(random(), self.deadline).await
+    }
+
+    /// A stamp for commands that are accepted for `ttl_ms` of state time.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub(crate) async fn stamp(&self, ttl_ms: u64) -> Result<Stamp, CallError> {
+        let status = self.status().await?;
+        let state_time = status.record().state_time;
+        Ok(Stamp {
+            scope: *status.scope(),
+            state_time,
+            expires_at: state_time.saturating_add(ttl_ms),
+        })
+    }
+
+    /// Sends what `command` makes of a stamp. Where state time has stood still for longer than the command
+    /// lives, the attempt itself moves it, and the command is stamped once more.
+    ///
+    /// # Errors
+    /// [`CallError`]; a refusal is an answer.
+    pub(crate) async fn submit_stamped(
+        &self,
+        signer: &Signer,
+        event: EventId,
+        ttl_ms: u64,
+        mut command: impl FnMut(&Stamp) -> Vec<u8>,
+    ) -> Result<Submitted, CallError> {
+        let again = Again::ByKey(signer.subject.subject_id.clone(), event);
+        let mut stamps = 1;
+        loop {
+            let stamp = self.stamp(ttl_ms).await?;
+            let bytes = command(&stamp);
+            let submitted = self
+                .nodes
+                .submit(&bytes, &again, self.deadline, Duration::ZERO)
+                .await?;
+            let expired = submitted.reply == Reply::Refused(Refusal::Expired);
+            if !expired || stamps == STAMPS_MAX {
+                return Ok(submitted);
+            }
+            stamps += 1;
+        }
+    }
+}
+
+impl Signer {
+    /// FreezeIntent.
+    pub(crate) fn freeze(&self, stamp: &Stamp, event: EventId, proposal: &ProposalV1) -> Vec<u8> {
+        let payload = Bytes(proposal.to_canonical());
+        let envelope = self.envelope(stamp, event, &payload);
+        RawCommand::FreezeIntent(envelope, payload).to_canonical()
+    }
+
+    /// Withdraw.
+    pub(crate) fn withdraw(
+        &self,
+        stamp: &Stamp,
+        event: EventId,
+        withdrawal: &WithdrawalV1,
+    ) -> Vec<u8> {
+        let payload = Bytes(withdrawal.to_canonical());
+        let envelope = self.envelope(stamp, event, &payload);
+        RawCommand::Withdraw(envelope, payload).to_canonical()
+    }
+
+    fn envelope(&self, stamp: &Stamp, event: EventId, payload: &Bytes) -> Envelope {
+        let subject = &self.subject;
+        let record = CausalEnvelopeV1 {
+            event_id: event,
+            actor_id: subject.subject_id.clone(),
+            actor_kind: subject.actor_kind,
+            issuer: subject.subject_id.clone(),
+            mission_id_optional: None,
+            store_version_optional: None,
+            target_digest_optional: None,
+            causation_id_optional: None,
+            correlation_id: event,
+            payload_digest: Digest::of(&payload.0),
+            issued_at: stamp.state_time,
+            expires_at: stamp.expires_at,
+        };
+        Envelope::seal(stamp.scope, &self.key, &record)
+    }
+}
+
+/// 32 fresh random bytes.
+pub(crate) fn random() -> Digest {
+    let mut bytes = [0; 32];
+    world::rng().fill_bytes(&mut bytes);
+    Digest(bytes)
+}
+
+/// A refusal as it ends this process.
+pub(crate) fn refused(refusal: Refusal) -> Failure {
+    Failure::new(ExitCode::Refused, format!("refused: {refusal}")).hint(refusal.hint())
+}
+
+fn genesis_of(config: &ClientConfig) -> Result<GenesisV1, Failure> {
+    let envelope = read_genesis(&config.genesis)?;
+    let signed = envelope
+        .open::<GenesisV1>()
+        .map_err(|error| Failure::new(ExitCode::Usage, format!("genesis: {error}")))?;
+    Ok(signed.record().clone())
+}

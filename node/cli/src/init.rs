@@ -1,0 +1,250 @@
+//! `redlatch init --dev`: a whole development organism in one folder.
+//!
+//! ```text
+//!   genesis.cbor  trust-policy.txt           public; what an auditor needs
+//!   authority/    ca.pem ca.key root.key     in production these lie offline
+//!   nodes/n1/     node.toml, keys, data/     one folder per process, readable by its owner alone
+//!   verifiers/v1/ sentinel/ actuator/        identities and keys
+//!   clients/agent/ operator/ gate/           client.toml, keys
+//!   logs/ run/                               of `redlatch dev`
+//! ```
+//!
+//! The keys of all parties stand on one disk, so the organism's origin says `redlatch-dev`, and nothing of
+//! production accepts its receipts. It never touches a folder that holds anything.
+
+mod certificates;
+mod configs;
+mod keys;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use redlatch_journal::development::{Parties, genesis};
+use redlatch_link::exit::{ExitCode, Failure};
+use redlatch_link::file::{self, Access};
+use redlatch_link::{Role, world};
+use redlatch_types::checkpoint::{Origin, Stage};
+use redlatch_types::policy::{NodeKeys, Policy};
+use redlatch_types::records::GenesisV1;
+use redlatch_types::{Canonical, Envelope, Name, Refusal};
+use serde_json::json;
+
+use crate::output::Format;
+use crate::{Done, output};
+use certificates::Authority;
+use keys::Keys;
+
+#[derive(Args)]
+pub(crate) struct InitArguments {
+    /// Make a development organism in this folder, which must be empty or absent.
+    #[arg(long, value_name = "DIR")]
+    dev: Option<PathBuf>,
+    #[command(flatten)]
+    shape: Shape,
+}
+
+/// What a development organism looks like.
+#[derive(Args, Clone)]
+pub(crate) struct Shape {
+    /// How many nodes: 3 or 5.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(3..=5))]
+    nodes: u8,
+    /// Name for people.
+    #[arg(long, default_value = "dev")]
+    name: Name,
+    /// The repository that the agent may land in.
+    #[arg(long, default_value = "demo")]
+    repository: Name,
+}
+
+pub(crate) fn run(arguments: &InitArguments, format: Format) -> Done {
+    let Some(folder) = &arguments.dev else {
+        let refusal = Refusal::NotSupported;
+        let text = format!(
+            "refused: {}: a production organism needs witnesses",
+            refusal.code()
+        );
+        return Err(Failure::new(ExitCode::Refused, text)
+            .hint("a development organism is made by `redlatch init --dev DIR`"));
+    };
+    let made = make(folder, &arguments.shape)?;
+    let answer = json!({
+        "folder": folder.display().to_string(),
+        "organism": made.organism_id().to_string(),
+        "origin": origin(&made).to_string(),
+        "development": true,
+    });
+    output::print(format, &answer, |_| {
+        output::lines(&[
+            (
+                "organism",
+                format!("{} {}", made.organism_name, made.organism_id()),
+            ),
+            ("origin", origin(&made).to_string()),
+            ("folder", folder.display().to_string()),
+            (
+                "policy",
+                folder.join("trust-policy.txt").display().to_string(),
+            ),
+            ("next", format!("redlatch dev {}", folder.display())),
+        ])
+    });
+    warn();
+    Ok(0)
+}
+
+/// Says what this is, where nobody can overlook it.
+pub(crate) fn warn() {
+    eprintln!(
+        "WARNING: a DEVELOPMENT organism. All its keys lie on this disk, and its trust policy"
+    );
+    eprintln!("         has no witnesses. Do not let it guard anything real.");
+}
+
+/// Whether there is nothing in the folder, or no folder.
+///
+/// # Errors
+/// [`Failure`] if it cannot be read.
+pub(crate) fn is_empty(folder: &Path) -> Result<bool, Failure> {
+    match std::fs::read_dir(folder) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
+        Err(error) => {
+            let text = format!("cannot read {}: {error}", folder.display());
+            Err(Failure::new(ExitCode::Usage, text).hint("name a folder"))
+        }
+    }
+}
+
+/// Makes a development organism.
+///
+/// # Errors
+/// [`Failure`]; nothing that was there before is changed.
+pub(crate) fn make(folder: &Path, shape: &Shape) -> Result<GenesisV1, Failure> {
+    if !is_empty(folder)? {
+        let text = format!("{} is not empty", folder.display());
+        return Err(Failure::new(ExitCode::Usage, text)
+            .hint("name an empty folder; an existing organism is never written over"));
+    }
+    if shape.nodes % 2 == 0 {
+        return Err(
+            Failure::new(ExitCode::Usage, "an organism has 3 or 5 nodes")
+                .hint("an even number tolerates no more failures than one less"),
+        );
+    }
+    file::create_private_folder(folder)?;
+    let folder = folder.canonicalize().map_err(|error| {
+        Failure::new(
+            ExitCode::Error,
+            format!("cannot find {}: {error}", folder.display()),
+        )
+    })?;
+    let keys = Keys::create(&folder, shape.nodes)?;
+    let made = genesis(parties(&keys, shape));
+    let sealed = Envelope::seal(made.scope(), &keys.root, &made);
+    put(&folder.join("genesis.cbor"), &sealed.to_canonical())?;
+    let policy = policy(&made)?;
+    put(
+        &folder.join("trust-policy.txt"),
+        policy.to_string().as_bytes(),
+    )?;
+    put(&folder.join("DEVELOPMENT"), NOTICE.as_bytes())?;
+    let authority = Authority::create(&folder.join("authority"))?;
+    let organism = made.organism_id();
+    let mut pins = Vec::new();
+    for (role, name, place) in identities(&made) {
+        let spki = authority.issue(organism, role, &name, &folder.join(place))?;
+        if role.is_fixed() {
+            pins.push((format!("{role}/{name}"), vec![spki.to_string()]));
+        }
+    }
+    configs::write(&folder, &made, pins.into_iter().collect())?;
+    for name in ["logs", "run"] {
+        file::create_private_folder(&folder.join(name))?;
+    }
+    Ok(made)
+}
+
+const NOTICE: &str = "This folder holds a redlatch development organism: the keys of every party lie on one disk.\n\
+    Nothing that it signs is worth anything outside.\n";
+
+fn parties(keys: &Keys, shape: &Shape) -> Parties {
+    Parties {
+        organism_name: shape.name.clone(),
+        created_at: world::now_unix_ms(),
+        nonce: crate::client::random(),
+        root: keys.root.public_key(),
+        nodes: keys.nodes.clone(),
+        verifiers: keys.verifiers.clone(),
+        sentinel: keys.sentinel.clone(),
+        actuator: keys.actuator.clone(),
+        subjects: keys.subjects.clone(),
+        repository: shape.repository.clone(),
+    }
+}
+
+/// Every process that gets a certificate: its role, its name, its folder.
+fn identities(genesis: &GenesisV1) -> Vec<(Role, String, PathBuf)> {
+    let roster = &genesis.roster;
+    let mut all = Vec::new();
+    for node in &roster.nodes {
+        let name = node.name.to_string();
+        all.push((Role::Node, name.clone(), Path::new("nodes").join(name)));
+    }
+    for verifier in &roster.verifiers {
+        let name = verifier.verifier_id.to_string();
+        all.push((
+            Role::Verifier,
+            name.clone(),
+            Path::new("verifiers").join(name),
+        ));
+    }
+    all.push((
+        Role::Sentinel,
+        roster.sentinel.name.to_string(),
+        "sentinel".into(),
+    ));
+    all.push((
+        Role::Actuator,
+        roster.actuator.name.to_string(),
+        "actuator".into(),
+    ));
+    for (name, role) in keys::CLIENTS {
+        all.push((role, name.to_owned(), Path::new("clients").join(name)));
+    }
+    all
+}
+
+/// The origin of a journal that was never restored.
+pub(crate) fn origin(genesis: &GenesisV1) -> Origin {
+    Origin {
+        stage: Stage::Development,
+        organism: genesis.organism_id(),
+        history: 0,
+    }
+}
+
+/// The nodes' group only: a development organism has no witnesses.
+fn policy(genesis: &GenesisV1) -> Result<Policy, Failure> {
+    let nodes: Vec<NodeKeys> = genesis
+        .roster
+        .nodes
+        .iter()
+        .map(|node| NodeKeys {
+            label: node.name.to_string(),
+            log: node.log_key,
+            cosigner: node.cosigner_key,
+        })
+        .collect();
+    Policy::of_roster(&origin(genesis), &nodes, &[]).map_err(|error| {
+        Failure::new(
+            ExitCode::Error,
+            format!("the trust policy cannot be made: {error}"),
+        )
+    })
+}
+
+/// Writes a public file that must not exist.
+fn put(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    Ok(file::create_file(path, bytes, Access::Public)?)
+}

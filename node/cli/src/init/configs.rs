@@ -1,0 +1,114 @@
+//! Configuration files of a development organism: one per process, on free loopback ports.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+
+use redlatch_link::config;
+use redlatch_link::exit::{ExitCode, Failure};
+use redlatch_link::file::{self, Access};
+use redlatch_link::logs::Logs;
+use redlatch_link::transport::Tls;
+use redlatch_node::NodeConfig;
+use redlatch_node::config::{KeyFiles, Listen, TimingConfig};
+use redlatch_types::records::GenesisV1;
+
+use super::keys::CLIENTS;
+use crate::client::ClientConfig;
+
+type Pins = BTreeMap<String, Vec<String>>;
+
+/// Writes every configuration file below `folder`, which is absolute.
+///
+/// # Errors
+/// [`Failure`] if there are not enough ports, or a file cannot be written.
+pub(super) fn write(folder: &Path, genesis: &GenesisV1, pins: Pins) -> Result<(), Failure> {
+    let names: Vec<String> = genesis
+        .roster
+        .nodes
+        .iter()
+        .map(|node| node.name.to_string())
+        .collect();
+    let listens = free_addresses(names.len())?;
+    let tls = |place: &Path| Tls {
+        organism: genesis.organism_id().to_string(),
+        certificate: place.join("tls.pem"),
+        key: place.join("tls.key"),
+        authority: folder.join("authority/ca.pem"),
+        pins: pins.clone(),
+    };
+    let of = |pick: fn(&Listen) -> SocketAddr| -> BTreeMap<String, String> {
+        let addresses = listens.iter().map(|listen| pick(listen).to_string());
+        names.iter().cloned().zip(addresses).collect()
+    };
+    for (name, listen) in names.iter().zip(&listens) {
+        let place = folder.join("nodes").join(name);
+        let mut peers = of(|listen| listen.peers);
+        peers.remove(name);
+        let node = NodeConfig {
+            data: place.join("data"),
+            genesis: folder.join("genesis.cbor"),
+            peers,
+            keys: KeyFiles {
+                log: place.join("log.key"),
+                cosigner: place.join("cosigner.key"),
+                record: place.join("record.key"),
+            },
+            listen: listen.clone(),
+            timing: TimingConfig::default(),
+            logs: logs(),
+            tls: tls(&place),
+        };
+        put(&place.join("node.toml"), &config::print(&node)?)?;
+    }
+    for (name, _) in CLIENTS {
+        let place = folder.join("clients").join(name);
+        let client = ClientConfig {
+            genesis: folder.join("genesis.cbor"),
+            policy: folder.join("trust-policy.txt"),
+            signing_key: place.join("signing.key"),
+            nodes: of(|listen| listen.clients),
+            tls: tls(&place),
+        };
+        put(&place.join("client.toml"), &config::print(&client)?)?;
+    }
+    Ok(())
+}
+
+/// The consensus library's own chatter is for its developers.
+fn logs() -> Logs {
+    Logs {
+        filter: "info,openraft=warn".to_owned(),
+        ..Logs::default()
+    }
+}
+
+fn put(path: &Path, text: &str) -> Result<(), Failure> {
+    Ok(file::create_file(path, text.as_bytes(), Access::Private)?)
+}
+
+/// Addresses that nobody listens on now. All are bound at once, so no two are the same.
+fn free_addresses(nodes: usize) -> Result<Vec<Listen>, Failure> {
+    let bound: Vec<TcpListener> = (0..3 * nodes)
+        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
+        .collect::<Result<_, _>>()
+        .map_err(|error| no_ports(&error))?;
+    let addresses: Vec<SocketAddr> = bound
+        .iter()
+        .map(TcpListener::local_addr)
+        .collect::<Result<_, _>>()
+        .map_err(|error| no_ports(&error))?;
+    let listen = |three: &[SocketAddr]| Listen {
+        peers: three[0],
+        clients: three[1],
+        diagnostics: three[2],
+    };
+    Ok(addresses.chunks_exact(3).map(listen).collect())
+}
+
+fn no_ports(error: &std::io::Error) -> Failure {
+    Failure::new(
+        ExitCode::Unavailable,
+        format!("no free loopback ports: {error}"),
+    )
+}

@@ -1,0 +1,303 @@
+//! `redlatch intent`: freeze the bytes of an action, take it back, show how far it came.
+
+use clap::{Args, Subcommand};
+use redlatch_journal::IndexKey;
+use redlatch_link::exit::{ExitCode, Failure};
+use redlatch_link::nodes::{CallError, Submitted};
+use redlatch_proto::v1::leaf_at::At;
+use redlatch_types::event::{Accepted, Event};
+use redlatch_types::records::{
+    ActionClass, ActionPayload, ActorKind, AutonomyGrantV1, GitRef, LandPayload,
+    PositiveAuthorityTransactionV1, ProposalV1, RollbackPlan, Text, WithdrawalV1,
+};
+use redlatch_types::{Bytes, Canonical, EventId, IntentDigest, Name, SubjectId};
+use serde_json::json;
+
+use crate::client::{Client, Signer, random, refused};
+use crate::{Common, Done, describe, output};
+
+/// How long a command is accepted, in state time.
+const COMMAND_TTL_MS: u64 = 60 * 60 * 1_000;
+/// How long after COMMIT the effect may be claimed.
+const EFFECT_DEADLINE_MS: u64 = 60 * 60 * 1_000;
+/// Versions of boundary and contract: no act of this release moves them.
+const FIRST_VERSION: u64 = 1;
+
+#[derive(Subcommand)]
+pub(crate) enum IntentCommand {
+    /// Freeze the landing of a commit on a ref.
+    Freeze(Freeze),
+    /// Take back an intent that is not committed.
+    Withdraw {
+        /// The intent.
+        #[arg(long, value_name = "DIGEST")]
+        intent: IntentDigest,
+        /// Why, for people.
+        #[arg(long, default_value = "withdrawn by its proposer")]
+        reason: String,
+        /// Repeat under this idempotency key.
+        #[arg(long, value_name = "HEX")]
+        event_id: Option<EventId>,
+    },
+    /// Show the leaves of an intent.
+    Show {
+        /// The intent.
+        intent: IntentDigest,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Freeze {
+    /// Repository, by the name under which gates and grants know it.
+    #[arg(long)]
+    repo: Name,
+    /// Full name of the ref, refs/heads/…
+    #[arg(long = "ref")]
+    reference: String,
+    /// Full object id that the ref has; empty if it must not exist.
+    #[arg(long, default_value = "")]
+    old: String,
+    /// Full object id of the candidate commit.
+    #[arg(long)]
+    new: String,
+    /// The gate that makes the effect; the repository's only one if not named.
+    #[arg(long)]
+    executor: Option<SubjectId>,
+    /// How long the intent lives, in seconds of state time.
+    #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
+    ttl: u64,
+    /// Repeat under this idempotency key.
+    #[arg(long, value_name = "HEX")]
+    event_id: Option<EventId>,
+}
+
+pub(crate) async fn run(command: &IntentCommand, common: &Common) -> Done {
+    let client = Client::open(common, "agent")?;
+    match command {
+        IntentCommand::Freeze(arguments) => freeze(&client, arguments, common).await,
+        IntentCommand::Withdraw {
+            intent,
+            reason,
+            event_id,
+        } => withdraw(&client, *intent, reason, *event_id, common).await,
+        IntentCommand::Show { intent } => show(&client, *intent, common).await,
+    }
+}
+
+async fn freeze(client: &Client, arguments: &Freeze, common: &Common) -> Done {
+    let signer = client.signer()?;
+    let event = arguments.event_id.unwrap_or_else(|| EventId(random()));
+    let land = land(arguments)?;
+    let resource = client.nodes.resource(
+        land.resource.repository.as_str(),
+        land.resource.reference.as_str(),
+        client.deadline,
+    );
+    let store_version = resource.await?.store_version;
+    let mut proposal = proposal(client, &signer, land, arguments.executor.clone())?;
+    proposal.expected_store_version = store_version;
+    let submitted = client
+        .submit_stamped(&signer, event, COMMAND_TTL_MS, |stamp| {
+            let life = arguments.ttl.saturating_mul(1_000);
+            proposal.expires_at = stamp.state_time.saturating_add(life);
+            signer.freeze(stamp, event, &proposal)
+        })
+        .await?;
+    done(submitted, event, common)
+}
+
+async fn withdraw(
+    client: &Client,
+    intent: IntentDigest,
+    reason: &str,
+    event_id: Option<EventId>,
+    common: &Common,
+) -> Done {
+    let signer = client.signer()?;
+    let event = event_id.unwrap_or_else(|| EventId(random()));
+    let withdrawal = WithdrawalV1 {
+        intent_digest: intent,
+        reason: Text::lossy(reason),
+    };
+    let submitted = client
+        .submit_stamped(&signer, event, COMMAND_TTL_MS, |stamp| {
+            signer.withdraw(stamp, event, &withdrawal)
+        })
+        .await?;
+    done(submitted, event, common)
+}
+
+/// Prints what a command led to, or ends with its refusal.
+fn done(submitted: Submitted, event: EventId, common: &Common) -> Done {
+    let (entry, leaves) = (submitted.entry, submitted.leaves.clone());
+    let accepted = submitted.accepted().map_err(refused)?;
+    let (word, intent) = match accepted {
+        Accepted::Frozen(digest) => ("frozen", digest.to_string()),
+        Accepted::Withdrawn(digest) => ("withdrawn", digest.to_string()),
+        other => {
+            let text = format!("the nodes answered another question: {other:?}");
+            return Err(Failure::new(ExitCode::Error, text));
+        }
+    };
+    // A repeat is answered without leaves of its own.
+    let position = (!leaves.is_empty()).then_some(leaves.start);
+    let answer = json!({
+        "result": word,
+        "intent": intent,
+        "event_id": event.to_string(),
+        "position": position,
+        "term": entry.map(|(term, _)| term),
+        "index": entry.map(|(_, index)| index),
+    });
+    output::print(common.output, &answer, |_| {
+        let mut pairs = vec![
+            ("result", word.to_owned()),
+            ("intent", intent),
+            ("event id", event.to_string()),
+        ];
+        if let Some(position) = position {
+            pairs.push(("position", position.to_string()));
+        }
+        output::lines(&pairs)
+    });
+    Ok(0)
+}
+
+async fn show(client: &Client, intent: IntentDigest, common: &Common) -> Done {
+    let mut leaves = Vec::new();
+    let first = [
+        IndexKey::Frozen(intent),
+        IndexKey::Authorized(intent),
+        IndexKey::Ended(intent),
+    ];
+    for key in first {
+        leaves.extend(leaf(client, key).await?);
+    }
+    let capability = leaves.iter().find_map(|(_, event)| match event {
+        Event::Authorized(body) => Some(body.capability_id),
+        _ => None,
+    });
+    if let Some(capability) = capability {
+        let id = PositiveAuthorityTransactionV1::id_of(&capability);
+        for key in [
+            IndexKey::Prepared(id),
+            IndexKey::Committed(id),
+            IndexKey::Effect(id),
+        ] {
+            leaves.extend(leaf(client, key).await?);
+        }
+    }
+    if leaves.is_empty() {
+        let text = format!("no intent {intent} in the journal");
+        return Err(Failure::new(ExitCode::Error, text)
+            .hint("`redlatch journal tail` lists what was frozen"));
+    }
+    leaves.sort_by_key(|(position, _)| *position);
+    let shown: Vec<_> = leaves
+        .iter()
+        .map(|(position, event)| {
+            json!({ "position": position, "event": event.word(), "fields": describe::fields(event) })
+        })
+        .collect();
+    let answer = json!({ "intent": intent.to_string(), "leaves": shown });
+    output::print(common.output, &answer, |_| {
+        let line = |(position, event): &(u64, Event)| {
+            format!(
+                "{position:>8}  {:<16} {}\n",
+                event.word(),
+                describe::summary(event)
+            )
+        };
+        leaves.iter().map(line).collect()
+    });
+    Ok(0)
+}
+
+async fn leaf(client: &Client, key: IndexKey) -> Result<Option<(u64, Event)>, Failure> {
+    let at = At::IndexKey(key.to_bytes());
+    match client.nodes.leaf(at, client.deadline).await {
+        Ok((position, bytes)) => Ok(Event::from_canonical(&bytes)
+            .ok()
+            .map(|event| (position, event))),
+        Err(CallError::Absent(_)) => Ok(None),
+        Err(other) => Err(other.into()),
+    }
+}
+
+fn land(arguments: &Freeze) -> Result<LandPayload, Failure> {
+    let usage = |text: String| Failure::new(ExitCode::Usage, text);
+    let object = |name: &str, text: &str| {
+        let bytes = hex::decode(text)
+            .ok()
+            .filter(|it| matches!(it.len(), 0 | 20 | 32));
+        bytes.map(Bytes).ok_or_else(|| {
+            usage(format!("--{name} {text} is not a full object id"))
+                .hint("git rev-parse prints full ids of 40 or 64 hex digits")
+        })
+    };
+    let reference =
+        Text::new(&arguments.reference).map_err(|error| usage(format!("--ref: {error}")))?;
+    Ok(LandPayload {
+        resource: GitRef {
+            repository: arguments.repo.clone(),
+            reference,
+        },
+        old: object("old", &arguments.old)?,
+        new: object("new", &arguments.new)?,
+    })
+}
+
+/// A proposal under the subject's first grant that covers the action; times and versions are the caller's.
+pub(crate) fn proposal(
+    client: &Client,
+    signer: &Signer,
+    land: LandPayload,
+    executor: Option<SubjectId>,
+) -> Result<ProposalV1, Failure> {
+    let subject = &signer.subject.subject_id;
+    let covers = |grant: &&AutonomyGrantV1| {
+        grant.subject_id == *subject && grant.action_classes.contains(&ActionClass::Land)
+    };
+    let grant = client.genesis.grants.iter().find(covers).ok_or_else(|| {
+        Failure::new(ExitCode::Refused, format!("{subject} has no grant to land"))
+            .hint("run as a subject with a grant, e.g. --as agent")
+    })?;
+    let executor = match executor {
+        Some(executor) => executor,
+        None => only_gate(client, &land.resource.repository)?,
+    };
+    Ok(ProposalV1 {
+        audience: land.resource.repository.clone(),
+        payload: ActionPayload::Land(land),
+        applicable_grant_id: grant.id(),
+        executor_subject_id_optional: Some(executor),
+        delegation_grant_digest_optional: None,
+        promotion_target_subject_id_optional: None,
+        expected_store_version: 0,
+        expected_boundary_version: FIRST_VERSION,
+        expected_contract_version: FIRST_VERSION,
+        evidence: Vec::new(),
+        rollback: RollbackPlan::MoveRefBack,
+        expires_at: 0,
+        effect_deadline_ms: EFFECT_DEADLINE_MS,
+        mission_id_optional: None,
+    })
+}
+
+fn only_gate(client: &Client, repository: &Name) -> Result<SubjectId, Failure> {
+    let mut gates = client.genesis.subjects.iter().filter(|subject| {
+        subject.actor_kind == ActorKind::Gate && subject.scopes.contains(repository)
+    });
+    match (gates.next(), gates.next()) {
+        (Some(gate), None) => Ok(gate.subject_id.clone()),
+        (None, _) => Err(Failure::new(
+            ExitCode::Usage,
+            format!("no gate is enrolled for repository {repository}"),
+        )),
+        (Some(_), Some(_)) => Err(Failure::new(
+            ExitCode::Usage,
+            format!("repository {repository} has several gates"),
+        )
+        .hint("name one with --executor")),
+    }
+}

@@ -1,0 +1,110 @@
+//! How answers are printed: one JSON value, or aligned text.
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Text for people.
+    Table,
+    /// JSON for programs.
+    Json,
+}
+
+/// Prints a value as JSON, or as the text that `table` makes of it.
+pub(crate) fn print<T: Serialize>(format: Format, value: &T, table: impl FnOnce(&T) -> String) {
+    match format {
+        Format::Json => println!("{}", json(value)),
+        Format::Table => print!("{}", table(value)),
+    }
+}
+
+/// A value as one line of JSON.
+pub(crate) fn json<T: Serialize>(value: &T) -> String {
+    // Our own types have string keys only, so this cannot fail.
+    serde_json::to_string(value).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+}
+
+/// Rows under their headings, columns aligned by two blanks.
+pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = headings.iter().map(|heading| heading.len()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    let heading: Vec<String> = headings.iter().map(|&heading| heading.to_owned()).collect();
+    for row in std::iter::once(&heading).chain(rows) {
+        let mut line = String::new();
+        for (width, cell) in widths.iter().zip(row) {
+            let pad = width.saturating_sub(cell.chars().count()) + 2;
+            line.push_str(cell);
+            line.push_str(&" ".repeat(pad));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Key and value lines, values aligned.
+pub(crate) fn lines(pairs: &[(&str, String)]) -> String {
+    let width = pairs.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+    pairs
+        .iter()
+        .map(|(key, value)| format!("{key:width$}  {value}\n"))
+        .collect()
+}
+
+/// A state time or wall time in milliseconds as RFC 3339 in UTC.
+pub(crate) fn time(ms: u64) -> String {
+    let (days, rest) = (ms / 86_400_000, ms % 86_400_000);
+    let (year, month, day) = civil(days);
+    let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);
+    let (second, milli) = (rest / 1_000 % 60, rest % 1_000);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+}
+
+/// Year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar.
+fn civil(days: u64) -> (u64, u64, u64) {
+    // Counted from 0000-03-01, so that a leap day is the last day of its year.
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
+    (era * 400 + year + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rfc_3339() {
+        assert_eq!(time(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(time(951_827_696_789), "2000-02-29T12:34:56.789Z");
+        assert_eq!(time(1_700_000_000_001), "2023-11-14T22:13:20.001Z");
+        assert_eq!(time(4_107_542_399_999), "2100-02-28T23:59:59.999Z");
+    }
+
+    #[test]
+    fn columns_are_aligned_and_lines_have_no_tail() {
+        let rows = [
+            vec!["n1".into(), "leader".into()],
+            vec!["node-2".into(), "x".into()],
+        ];
+        assert_eq!(
+            table(&["NODE", "ROLE"], &rows),
+            "NODE    ROLE\nn1      leader\nnode-2  x\n"
+        );
+    }
+}

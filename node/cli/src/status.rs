@@ -1,0 +1,238 @@
+//! `redlatch status`: the nodes side by side, and what stops anything.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::future::join_all;
+use redlatch_link::exit::Fails;
+use redlatch_link::nodes::CallError;
+use redlatch_proto::v1::ClusterResponse;
+use serde::Serialize;
+
+use crate::client::Client;
+use crate::{Common, Done, output};
+
+/// Nothing stops anything, a majority answers.
+const GREEN: u8 = 0;
+/// No majority, or no leader.
+const ERROR: u8 = 1;
+/// Something is latched, frozen or held.
+const STOPPED: u8 = 2;
+
+const ASK: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Serialize)]
+struct Report {
+    organism: String,
+    organism_name: String,
+    development: bool,
+    state: &'static str,
+    mode: String,
+    autonomy_epoch: u64,
+    quorum_key_epoch: u64,
+    roster_epoch: u64,
+    live_intents: u64,
+    live_transactions: u64,
+    stops: BTreeSet<String>,
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Node {
+    name: String,
+    address: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreachable: Option<String>,
+    role: String,
+    leader: String,
+    term: u64,
+    last_log: u64,
+    applied: u64,
+    tree_size: u64,
+    cosigned_size: u64,
+    state_time_ms: u64,
+    clock_skew_ms: i64,
+    clock_fit: bool,
+    held_reds: u64,
+    degraded: String,
+    build_id: String,
+}
+
+pub(crate) async fn run(common: &Common) -> Done {
+    let client = Client::open(common, "operator")?;
+    let deadline = client.deadline.min(ASK);
+    let members: Vec<_> = client.nodes.members().cloned().collect();
+    let asked = members
+        .iter()
+        .map(|member| client.nodes.cluster(&member.name, deadline));
+    let answers = join_all(asked).await;
+    // Somebody who may not ask at all is told so, and not that the cluster is down.
+    let denied = answers.iter().find_map(|answer| match answer {
+        Err(error @ CallError::Denied(_)) => Some(error.clone()),
+        _ => None,
+    });
+    if let (Some(error), false) = (denied, answers.iter().any(Result::is_ok)) {
+        return Err(error.failure());
+    }
+    let nodes = members
+        .iter()
+        .zip(&answers)
+        .map(|(member, answer)| node(&member.name, &member.address, answer));
+    let (report, code) = judge(&client, nodes.collect(), &answers);
+    output::print(common.output, &report, text);
+    Ok(code)
+}
+
+fn node(name: &str, address: &str, answer: &Result<ClusterResponse, CallError>) -> Node {
+    let (name, address) = (name.to_owned(), address.to_owned());
+    match answer {
+        Err(error) => Node {
+            name,
+            address,
+            unreachable: Some(error.to_string()),
+            ..Node::default()
+        },
+        Ok(shown) => Node {
+            name,
+            address,
+            unreachable: None,
+            role: shown.role.clone(),
+            leader: shown.leader.clone(),
+            term: shown.term,
+            last_log: shown.last_log,
+            applied: shown.applied,
+            tree_size: shown.tree_size,
+            cosigned_size: shown.cosigned_size,
+            state_time_ms: shown.state_time_ms,
+            clock_skew_ms: difference(shown.clock_ms, shown.state_time_ms),
+            clock_fit: shown.clock_fit,
+            held_reds: shown.held_reds,
+            degraded: shown.degraded.clone(),
+            build_id: shown.build_id.clone(),
+        },
+    }
+}
+
+fn difference(a: u64, b: u64) -> i64 {
+    i64::try_from(i128::from(a) - i128::from(b)).unwrap_or(i64::MAX)
+}
+
+fn judge(
+    client: &Client,
+    nodes: Vec<Node>,
+    answers: &[Result<ClusterResponse, CallError>],
+) -> (Report, u8) {
+    let answered = || answers.iter().flatten();
+    // The node that has applied most knows most.
+    let best = answered().max_by_key(|shown| shown.applied).cloned();
+    let best = best.unwrap_or_default();
+    let stops: BTreeSet<String> = answered().flat_map(|it| it.stops.clone()).collect();
+    let held = answered().any(|shown| shown.held_reds > 0);
+    let majority = answered().count() > answers.len() / 2;
+    let led = answered().any(|shown| shown.role == "leader");
+    let (state, code) = match (stops.is_empty() && !held, majority && led) {
+        (false, _) => ("stopped", STOPPED),
+        (true, true) => ("green", GREEN),
+        (true, false) => ("unavailable", ERROR),
+    };
+    let report = Report {
+        organism: client.genesis.organism_id().to_string(),
+        organism_name: client.genesis.organism_name.to_string(),
+        development: best.development,
+        state,
+        mode: best.active_mode,
+        autonomy_epoch: best.autonomy_epoch,
+        quorum_key_epoch: best.quorum_key_epoch,
+        roster_epoch: best.roster_epoch,
+        live_intents: best.live_intents,
+        live_transactions: best.live_transactions,
+        stops,
+        nodes,
+    };
+    (report, code)
+}
+
+fn text(report: &Report) -> String {
+    let kind = if report.development {
+        " (development)"
+    } else {
+        ""
+    };
+    let key = match report.quorum_key_epoch {
+        0 => "none yet".to_owned(),
+        epoch => format!("epoch {epoch}"),
+    };
+    let mut text = output::lines(&[
+        (
+            "organism",
+            format!("{} {}{kind}", report.organism_name, report.organism),
+        ),
+        ("state", report.state.to_owned()),
+        (
+            "mode",
+            format!("{} at epoch {}", report.mode, report.autonomy_epoch),
+        ),
+        ("quorum key", key),
+        (
+            "live",
+            format!(
+                "{} intents, {} transactions",
+                report.live_intents, report.live_transactions
+            ),
+        ),
+    ]);
+    for stop in &report.stops {
+        text.push_str(&format!("stop        {stop}\n"));
+    }
+    text.push('\n');
+    let headings = [
+        "NODE",
+        "ADDRESS",
+        "ROLE",
+        "TERM",
+        "APPLIED",
+        "LEAVES",
+        "COSIGNED",
+        "STATE TIME",
+        "CLOCK",
+        "NOTE",
+    ];
+    let rows: Vec<Vec<String>> = report.nodes.iter().map(row).collect();
+    text.push_str(&output::table(&headings, &rows));
+    text
+}
+
+fn row(node: &Node) -> Vec<String> {
+    if let Some(why) = &node.unreachable {
+        let mut row = vec![
+            node.name.clone(),
+            node.address.clone(),
+            "unreachable".to_owned(),
+        ];
+        row.extend(std::iter::repeat_n("-".to_owned(), 6));
+        row.push(why.clone());
+        return row;
+    }
+    let mut notes = Vec::new();
+    if !node.clock_fit {
+        notes.push("clock_unfit".to_owned());
+    }
+    if node.held_reds > 0 {
+        notes.push(format!("{} REDs held", node.held_reds));
+    }
+    if !node.degraded.is_empty() {
+        notes.push(format!("degraded: {}", node.degraded));
+    }
+    vec![
+        node.name.clone(),
+        node.address.clone(),
+        node.role.clone(),
+        node.term.to_string(),
+        node.applied.to_string(),
+        node.tree_size.to_string(),
+        node.cosigned_size.to_string(),
+        output::time(node.state_time_ms),
+        if node.clock_fit { "fit" } else { "unfit" }.to_owned(),
+        notes.join("; "),
+    ]
+}

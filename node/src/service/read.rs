@@ -1,0 +1,243 @@
+//! Reads: outcome by key, signed status, receipts, single leaves, resources, what people see.
+
+use std::time::Duration;
+
+use redlatch_link::{build_id, world};
+use redlatch_proto::answer::NoAnswer;
+use redlatch_proto::v1;
+use redlatch_raft::engine::Engine;
+use redlatch_raft::node::RaftRole;
+use redlatch_types::event::Reply;
+use redlatch_types::records::{GitRef, OrganismKind, Text};
+use redlatch_types::{Canonical, Envelope, EventId, IntentDigest, Name, NodeId, SubjectId};
+use tonic::Status;
+
+use super::{Desk, digest, submit};
+use crate::answer;
+use crate::view::{self, Question};
+
+/// How long a node looks for a read point before it says that it has none.
+const READ_POINT_DEADLINE: Duration = Duration::from_secs(2);
+
+/// The first outcome under an idempotency key: live state first, then the archive.
+pub(super) async fn outcome<E: Engine>(
+    desk: &Desk<E>,
+    request: v1::OutcomeRequest,
+) -> Result<v1::OutcomeResponse, Status> {
+    let subject: SubjectId = request
+        .subject
+        .parse()
+        .map_err(|_| NoAnswer::Invalid.status("the subject is not a name"))?;
+    let event = EventId(digest("event_id", &request.event_id)?);
+    // "Unknown" is an answer as well: it must not come from a state that is behind.
+    read_point(desk).await?;
+    let live = desk.raft.read(|state| {
+        let of_subject = state.authority.idempotency.get(&subject)?;
+        of_subject.get(&event).map(|first| first.accepted.clone())
+    });
+    if let Some(accepted) = live {
+        return Ok(v1::OutcomeResponse {
+            reply: Some(Reply::Accepted(accepted).to_canonical()),
+            position: None,
+        });
+    }
+    let archived = submit::archived(desk, &subject, &event)?;
+    Ok(v1::OutcomeResponse {
+        reply: archived
+            .as_ref()
+            .map(|(accepted, _)| Reply::Accepted(accepted.clone()).to_canonical()),
+        position: archived.map(|(_, position)| position),
+    })
+}
+
+/// A signed status, after a read point and never without one (fault 19).
+pub(super) async fn status<E: Engine>(
+    desk: &Desk<E>,
+    request: &v1::StatusRequest,
+) -> Result<v1::StatusResponse, Status> {
+    let question = Question {
+        nonce: digest("nonce", &request.nonce)?,
+        intent: request
+            .intent_digest
+            .as_deref()
+            .map(|bytes| digest("intent_digest", bytes).map(IntentDigest))
+            .transpose()?,
+    };
+    read_point(desk).await?;
+    let node_id = desk.raft.node_id();
+    let signed = desk.raft.read(|state| {
+        let held = desk.held.scopes(&state.authority);
+        let size = state.log.frontier.size();
+        let status = view::status(&state.authority, size, node_id, question, &held)?;
+        Some((state.authority.scope()?, status))
+    });
+    let (scope, status) =
+        signed.ok_or_else(|| NoAnswer::Unavailable.status("the journal has no genesis yet"))?;
+    let envelope = Envelope::seal(scope, &desk.record_key, &status);
+    Ok(v1::StatusResponse {
+        status: envelope.to_canonical(),
+    })
+}
+
+async fn read_point<E: Engine>(desk: &Desk<E>) -> Result<(), Status> {
+    desk.raft
+        .read_point(READ_POINT_DEADLINE)
+        .await
+        .map(drop)
+        .map_err(answer::of_read_point)
+}
+
+/// The receipt of a leaf, waited for at most as long as asked.
+pub(super) async fn receipt<E: Engine>(
+    desk: &Desk<E>,
+    request: v1::ReceiptRequest,
+) -> Result<v1::ReceiptResponse, Status> {
+    let at = selector(request.leaf)?;
+    let wait = Duration::from_millis(request.wait_ms.into()).min(submit::RECEIPT_WAIT_MAX);
+    let begun = world::Monotonic::now();
+    let position = match world::timeout(wait, found(desk, &at)).await {
+        Ok(position) => position?,
+        Err(world::DeadlinePassed) => locate(desk, &at)?.ok_or_else(absent)?,
+    };
+    let left = wait.saturating_sub(begun.elapsed());
+    let receipt = desk
+        .raft
+        .wait_receipt(position, left)
+        .await
+        .map_err(|error| answer::of_receipt(&error))?;
+    Ok(v1::ReceiptResponse {
+        receipt: receipt.to_string(),
+    })
+}
+
+/// Waits until the leaf is in this node's journal: the caller may have been faster than its log.
+async fn found<E: Engine>(desk: &Desk<E>, at: &v1::leaf_at::At) -> Result<u64, Status> {
+    let mut places = desk.raft.watch_place();
+    loop {
+        places.borrow_and_update();
+        if let Some(position) = locate(desk, at)? {
+            return Ok(position);
+        }
+        if places.changed().await.is_err() {
+            return Err(NoAnswer::Unavailable.status("this node is stopping"));
+        }
+    }
+}
+
+/// One leaf of this node's journal.
+pub(super) fn leaf<E: Engine>(
+    desk: &Desk<E>,
+    request: v1::LeafRequest,
+) -> Result<v1::JournalLeaf, Status> {
+    let position = locate(desk, &selector(request.leaf)?)?.ok_or_else(absent)?;
+    let leaf = desk
+        .raft
+        .leaf(position)
+        .map_err(|fault| answer::of_storage(&fault))?
+        .ok_or_else(absent)?;
+    Ok(v1::JournalLeaf { position, leaf })
+}
+
+fn selector(leaf: Option<v1::LeafAt>) -> Result<v1::leaf_at::At, Status> {
+    leaf.and_then(|leaf| leaf.at)
+        .ok_or_else(|| NoAnswer::Invalid.status("no leaf is named"))
+}
+
+fn absent() -> Status {
+    NoAnswer::Absent.status("no such leaf in this node's journal")
+}
+
+fn locate<E: Engine>(desk: &Desk<E>, at: &v1::leaf_at::At) -> Result<Option<u64>, Status> {
+    match at {
+        v1::leaf_at::At::Position(position) => {
+            Ok((*position < desk.raft.place().size).then_some(*position))
+        }
+        v1::leaf_at::At::IndexKey(key) => desk
+            .raft
+            .find(key)
+            .map_err(|fault| answer::of_storage(&fault)),
+    }
+}
+
+/// What a resource is at.
+pub(super) async fn resource<E: Engine>(
+    desk: &Desk<E>,
+    request: &v1::ResourceRequest,
+) -> Result<v1::ResourceResponse, Status> {
+    let invalid = |what: &str| NoAnswer::Invalid.status(format!("the {what} is not a name"));
+    let resource = GitRef {
+        repository: Name::new(&request.repository).map_err(|_| invalid("repository"))?,
+        reference: Text::new(&request.reference).map_err(|_| invalid("reference"))?,
+    };
+    read_point(desk).await?;
+    let known = desk
+        .raft
+        .read(|state| state.authority.resources.get(&resource.id()).cloned());
+    Ok(known.map_or_else(v1::ResourceResponse::default, |known| {
+        v1::ResourceResponse {
+            head: known.head.map(|head| head.0),
+            store_version: known.store_version,
+            reserved_by: known.reserved_by.map(|id| id.0.0.to_vec()),
+        }
+    }))
+}
+
+/// What this node shows to people about itself; no read point, and it says nothing about *free*.
+pub(super) fn cluster<E: Engine>(desk: &Desk<E>) -> v1::ClusterResponse {
+    let metrics = desk.raft.metrics();
+    let own = metrics.node_id;
+    let name = |id: NodeId| desk.name_of(id).unwrap_or_default();
+    let shown = v1::ClusterResponse {
+        node: name(own),
+        node_id: own.0,
+        role: role(metrics.role).to_owned(),
+        leader: metrics.leader.map(name).unwrap_or_default(),
+        term: metrics.term,
+        last_log: metrics.last_log_index.unwrap_or(0),
+        applied: metrics.place.entry.map_or(0, |entry| entry.index),
+        tree_size: metrics.place.size,
+        cosigned_size: metrics.cosigned_size,
+        state_time_ms: metrics.place.state_time_ms,
+        clock_ms: desk.clock.now_ms(),
+        clock_fit: desk.clock.is_fit(),
+        degraded: desk
+            .raft
+            .fork()
+            .map(|fork| fork.to_string())
+            .unwrap_or_default(),
+        held_reds: u64::try_from(desk.held.len()).unwrap_or(u64::MAX),
+        build_id: build_id::build_id().to_owned(),
+        ..v1::ClusterResponse::default()
+    };
+    desk.raft.read(|state| with_state(shown, &state.authority))
+}
+
+fn with_state(
+    mut shown: v1::ClusterResponse,
+    authority: &redlatch_journal::Authority,
+) -> v1::ClusterResponse {
+    let count = |len: usize| u64::try_from(len).unwrap_or(u64::MAX);
+    shown.stops = view::stops_for_people(authority);
+    shown.live_intents = count(authority.intents.len());
+    shown.live_transactions = count(authority.transactions.len());
+    if let Some(governance) = &authority.governance {
+        shown.organism = governance.organism_id.0.0.to_vec();
+        shown.organism_epoch = governance.organism_epoch;
+        shown.development = governance.kind == OrganismKind::Development;
+        shown.active_mode = governance.epoch.active_mode.to_string();
+        shown.autonomy_epoch = governance.epoch.autonomy_epoch.0;
+        shown.quorum_key_epoch = governance.quorum_key.as_ref().map_or(0, |key| key.epoch.0);
+        shown.roster_epoch = governance.roster.roster_epoch.0;
+    }
+    shown
+}
+
+fn role(role: RaftRole) -> &'static str {
+    match role {
+        RaftRole::Learner => "learner",
+        RaftRole::Follower => "follower",
+        RaftRole::Candidate => "candidate",
+        RaftRole::Leader => "leader",
+        RaftRole::Stopped => "stopped",
+    }
+}

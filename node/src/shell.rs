@@ -1,0 +1,258 @@
+//! From a command line to a running node and from its end to an exit code (DESIGN §11).
+//!
+//! ```text
+//!   --config, REDLATCH_…, --set ─▶ NodeConfig ─▶ diagnostics ─▶ store ─▶ NodeProcess ─▶ SIGTERM: drain, 0
+//!                                                                           └─ fatal: at once, not 0
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use redlatch_link::config::{self, Sources};
+use redlatch_link::diagnostics::{self, Diagnostics};
+use redlatch_link::exit::Failure;
+use redlatch_link::file::{self, Access, FileError};
+use redlatch_link::supervisor::{self, Word};
+use redlatch_link::transport::Credentials;
+use redlatch_link::{build_id, exit, logs, world};
+use redlatch_node::{NodeConfig, NodeFiles, NodeParts, NodeProcess, StartFailure};
+use redlatch_raft::engine::{RocksEngine, RocksOptions};
+use redlatch_raft::node::StartError;
+use redlatch_raft::proposer::ProposerLimits;
+use redlatch_raft::shared::WallClock;
+use redlatch_types::OrganismId;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Name of the file in the data directory that says whose it is.
+const ORGANISM_FILE: &str = "organism";
+
+/// One replica of the redlatch journal.
+#[derive(Parser)]
+#[command(name = "redlatch-node", version)]
+struct Arguments {
+    /// The configuration file (or REDLATCH_CONFIG).
+    #[arg(long, global = true, value_name = "PATH")]
+    config: Option<PathBuf>,
+    /// Sets one key above file and environment, e.g. listen.clients=127.0.0.1:7401.
+    #[arg(long = "set", global = true, value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the node (the default).
+    Run,
+    /// Look at the configuration without running.
+    Config {
+        #[command(subcommand)]
+        what: ConfigCommand,
+    },
+}
+
+#[derive(Subcommand)]
+enum ConfigCommand {
+    /// Check the configuration and every file it names.
+    Check,
+    /// Print the effective configuration.
+    Print,
+}
+
+pub(super) fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(()) => exit::ExitCode::Ok.into(),
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let config: NodeConfig = config::load(&sources(arguments)?)?;
+    match &arguments.command {
+        Some(Command::Config {
+            what: ConfigCommand::Print,
+        }) => {
+            print!("{}", config::print(&config)?);
+            Ok(())
+        }
+        Some(Command::Config {
+            what: ConfigCommand::Check,
+        }) => {
+            let files = NodeFiles::read(&config)?;
+            println!(
+                "ok: {} of organism {}",
+                files.credentials.identity().short(),
+                files.organism
+            );
+            Ok(())
+        }
+        Some(Command::Run) | None => serve(&config),
+    }
+}
+
+fn sources(arguments: &Arguments) -> Result<Sources, Failure> {
+    let mut sources = Sources::of_process(arguments.config.as_deref(), &[])?;
+    for setting in &arguments.settings {
+        let (key, value) = setting.split_once('=').ok_or_else(|| {
+            Failure::new(
+                exit::ExitCode::Usage,
+                format!("--set {setting} is not KEY=VALUE"),
+            )
+        })?;
+        sources = sources.flag(key, value);
+    }
+    Ok(sources)
+}
+
+fn serve(config: &NodeConfig) -> Result<(), Failure> {
+    let files = NodeFiles::read(config)?;
+    logs::install(&config.logs)?;
+    claim_data(&config.data, files.organism)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(exit::ExitCode::Error, format!("no runtime: {error}")))?;
+    let result = runtime.block_on(node(config, files));
+    if result.is_err() {
+        // After a fatal fault nothing more is waited for, and nothing more is acknowledged.
+        runtime.shutdown_background();
+    }
+    result
+}
+
+async fn node(config: &NodeConfig, files: NodeFiles) -> Result<(), Failure> {
+    let diagnostics = Diagnostics {
+        descriptors: vec![redlatch_proto::FILE_DESCRIPTOR_SET],
+        ..Diagnostics::default()
+    };
+    let (metrics, readiness) = (diagnostics.metrics.clone(), diagnostics.readiness.clone());
+    let _endpoint = diagnostics::start(config.listen.diagnostics, diagnostics)?;
+    let data = config.data.clone();
+    let engine = world::blocking(move || RocksEngine::open(&data, RocksOptions::default()))
+        .await
+        .map_err(|fault| StartFailure::Raft(StartError::Storage(fault)))?;
+    let name = files.credentials.identity().short();
+    let credentials = files.credentials.clone();
+    let parts = NodeParts {
+        engine,
+        genesis: files.genesis,
+        keys: files.keys,
+        credentials: files.credentials,
+        peers_address: config.listen.peers,
+        clients_address: config.listen.clients,
+        peers: config.peers.clone(),
+        clock: WallClock::system(),
+        timing: config.timing.into(),
+        limits: ProposerLimits::default(),
+        metrics,
+        readiness,
+    };
+    let process = tokio::select! {
+        biased;
+        () = world::stop_signal() => return Ok(()),
+        started = NodeProcess::start(parts) => started?,
+    };
+    tracing::info!(
+        node = %name,
+        organism = %files.organism,
+        peers = %process.peers_address(),
+        clients = %process.clients_address(),
+        build_id = build_id::build_id(),
+        "running"
+    );
+    world::spawn(reload_on_hangup(credentials));
+    world::spawn(keep_supervised());
+    // Without a supervisor there is nobody to tell.
+    let _ = supervisor::tell(Word::Ready);
+    process.run(stop()).await?;
+    tracing::info!(node = %name, "stopped");
+    Ok(())
+}
+
+/// Resolves when the process is asked to stop, and says so.
+async fn stop() {
+    world::stop_signal().await;
+    let _ = supervisor::tell(Word::Stopping);
+    tracing::info!("stopping: open calls may finish");
+}
+
+/// Reads certificate, key and authority again at every SIGHUP.
+async fn reload_on_hangup(credentials: Credentials) {
+    let Ok(mut hangup) = signal(SignalKind::hangup()) else {
+        return;
+    };
+    while hangup.recv().await.is_some() {
+        match credentials.reload() {
+            Ok(()) => tracing::info!("certificates are read again"),
+            Err(error) => {
+                tracing::error!(error = %exit::chain(&error), "the old certificates stay")
+            }
+        }
+    }
+}
+
+async fn keep_supervised() {
+    let Some(interval) = supervisor::watchdog_interval() else {
+        return;
+    };
+    loop {
+        let _ = supervisor::tell(Word::Watchdog);
+        world::sleep(interval).await;
+    }
+}
+
+/// Makes the data directory this organism's, or refuses one that is another's.
+fn claim_data(data: &Path, organism: OrganismId) -> Result<(), StartFailure> {
+    let fault = |source| StartFailure::File {
+        what: "data directory",
+        source,
+    };
+    if !data.is_dir() {
+        file::create_private_folder(data).map_err(fault)?;
+    }
+    let path = data.join(ORGANISM_FILE);
+    match file::create_file(&path, format!("{organism}\n").as_bytes(), Access::Public) {
+        Ok(()) => return Ok(()),
+        Err(FileError::Exists { .. }) => {}
+        Err(other) => return Err(fault(other)),
+    }
+    let found = file::read_file(&path).map_err(fault)?;
+    let found = String::from_utf8_lossy(&found).trim().to_owned();
+    if found == organism.to_string() {
+        Ok(())
+    } else {
+        Err(StartFailure::SecondGenesis {
+            path: data.to_owned(),
+            found,
+            given: organism,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redlatch_link::exit::Fails;
+    use redlatch_types::Digest;
+
+    use super::*;
+
+    #[test]
+    fn a_data_directory_belongs_to_the_first_genesis() {
+        let folder = std::env::temp_dir().join(format!("redlatch-claim-{}", std::process::id()));
+        let organism = |byte| OrganismId(Digest([byte; 32]));
+        claim_data(&folder, organism(1)).expect("claimed");
+        claim_data(&folder, organism(1)).expect("the same again");
+        let refused = claim_data(&folder, organism(2)).expect_err("another");
+        assert!(matches!(refused, StartFailure::SecondGenesis { .. }));
+        assert_eq!(refused.code(), exit::ExitCode::Refused);
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}
