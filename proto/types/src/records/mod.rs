@@ -17,6 +17,7 @@ mod binding;
 mod client;
 mod decision;
 mod effect;
+mod findings;
 mod gate;
 mod genesis;
 mod governance;
@@ -36,6 +37,7 @@ pub use binding::*;
 pub use client::*;
 pub use decision::*;
 pub use effect::*;
+pub use findings::*;
 pub use gate::*;
 pub use genesis::*;
 pub use governance::*;
@@ -77,4 +79,5 @@ record! {
     StatusV1 = "status";
     GateReceiptV1 = "gate-receipt";
     CandidatePushV1 = "candidate-push";
+    BootClaimV1 = "boot-claim";
 }
