@@ -1,0 +1,384 @@
+//! HOLD: up at once, kept through everything, down by proof only.
+
+mod bench;
+
+use bench::world::{
+    AGENT, MAIN, SENTINEL, START, Sentinel, World, digest, journal, key, request, subject,
+};
+use bench::{Actuator, verifier};
+use redlatch_actuator::hold::{
+    Answer, BEAT_AGE_MAX_MS, Cause, Denial, Effect, HELD_MAX, Hold, LiveGrounds, NotNarrowed,
+    SeenV1,
+};
+use redlatch_actuator::verify_red::NotAuthentic;
+use redlatch_types::command::RawCommand;
+use redlatch_types::records::*;
+use redlatch_types::*;
+use redlatch_watch::BeatCounter;
+
+/// Journal, sentinel and an actuator that knows that nothing is held.
+struct Bench {
+    world: World,
+    sentinel: Sentinel,
+    beats: BeatCounter,
+    actuator: Actuator,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let world = World::new();
+        let mut bench = Bench {
+            sentinel: Sentinel::confirmed(world.scope()),
+            actuator: Actuator::new(&world),
+            beats: BeatCounter::default(),
+            world,
+        };
+        bench.beat();
+        bench.narrow().unwrap();
+        bench
+    }
+    fn beat(&mut self) -> Envelope {
+        let beat = self.beats.next(&self.sentinel.outbox);
+        let beat = Envelope::seal(self.world.scope(), &key(SENTINEL), &beat);
+        self.hear(&beat);
+        beat
+    }
+    fn hear(&mut self, beat: &Envelope) {
+        let beat = verifier(self.world.scope()).beat(beat).unwrap();
+        self.actuator.hold.handle_beat(&beat, self.actuator.now);
+    }
+    fn live(&self) -> LiveGrounds {
+        let authority = &self.world.state.authority;
+        LiveGrounds {
+            size: self.world.leaves.len() as u64,
+            watermark: SeenV1 {
+                number: authority.outbox.number,
+                root: authority.outbox.root.unwrap_or(Digest::ZERO),
+            },
+            grounds: authority.grounds.values().cloned().collect(),
+        }
+    }
+    fn narrow(&mut self) -> Result<(), NotNarrowed> {
+        let mut out = Vec::new();
+        let (live, now) = (self.live(), self.actuator.now);
+        let narrowed = self.actuator.hold.narrow(&live, now, &mut out);
+        self.actuator.run_hold(out);
+        narrowed
+    }
+    /// Chains a RED and returns what would be delivered.
+    fn red(&mut self, scope: RedScope) -> Envelope {
+        let n = self.sentinel.outbox.head().number.0;
+        let (_, deliveries) = self.sentinel.red(request(n, scope));
+        deliveries[0].segment.last().unwrap().clone()
+    }
+    fn intent(&mut self) -> SovereignActionIntentV1 {
+        let digest = self.world.freeze(MAIN, 0, 7);
+        self.world.intent(digest)
+    }
+    fn answer(&self, intent: &SovereignActionIntentV1) -> Answer {
+        self.actuator.hold.permits(intent, self.actuator.now)
+    }
+    fn latch(&mut self, envelope: &Envelope) -> LatchNumber {
+        self.world
+            .latch(RawCommand::LatchRed(vec![envelope.clone()]))
+    }
+}
+
+fn denied(cause: Cause) -> Answer {
+    Answer::Deny(Denial::Held(cause))
+}
+
+fn holds_everything(hold: &Hold) -> bool {
+    hold.held().any(|h| h.scope == RedScope::Everything)
+}
+
+#[test]
+fn fault_024_an_absent_or_unreadable_state_is_hold_everything() {
+    let mut bench = Bench::new();
+    let red = bench.red(subject("other"));
+    bench.actuator.red(&red, None);
+    let stored = bench.actuator.hold_disk.clone().unwrap();
+    assert!(!holds_everything(&Hold::load(Some(&stored))));
+    assert!(holds_everything(&Hold::load(None)));
+    for length in 0..stored.len() {
+        assert!(
+            holds_everything(&Hold::load(Some(&stored[..length]))),
+            "cut at {length}"
+        );
+    }
+    for at in 0..stored.len() {
+        for bit in 0..8 {
+            let mut altered = stored.clone();
+            altered[at] ^= 1 << bit;
+            assert!(holds_everything(&Hold::load(Some(&altered))), "{at}.{bit}");
+        }
+    }
+    let mut longer = stored.clone();
+    longer.push(0);
+    assert!(holds_everything(&Hold::load(Some(&longer))));
+}
+
+#[test]
+fn fault_024_restarts_keep_hold_whatever_became_of_the_cause() {
+    let mut bench = Bench::new();
+    let intent = bench.intent();
+    let red = bench.red(subject("agent"));
+    bench.actuator.red(&red, None);
+    for _ in 0..3 {
+        bench.sentinel.restart();
+        bench.actuator.restart();
+        bench.beats = BeatCounter::default();
+        bench.beat();
+        assert_eq!(bench.answer(&intent), denied(Cause::Red(OutboxEpoch(1))));
+    }
+}
+
+#[test]
+fn fault_023_a_red_of_one_moment_is_held_until_the_journal_has_no_ground_for_it() {
+    let mut bench = Bench::new();
+    let intent = bench.intent();
+    assert_eq!(bench.answer(&intent), Answer::Permit);
+    let red = bench.red(subject("agent"));
+    bench.actuator.red(&red, None);
+    // Held in the same step, before anything is latched, beats or not.
+    assert_eq!(bench.answer(&intent), denied(Cause::Red(OutboxEpoch(1))));
+    bench.beat();
+    assert_eq!(bench.answer(&intent), denied(Cause::Red(OutboxEpoch(1))));
+    // The journal has not latched it: its list of grounds does not end it.
+    bench.world.tick(START + 5_000);
+    bench.narrow().unwrap();
+    assert_eq!(bench.answer(&intent), denied(Cause::Red(OutboxEpoch(1))));
+    let latch = bench.latch(&red);
+    bench.world.stop(latch);
+    bench.narrow().unwrap();
+    assert_eq!(
+        bench.answer(&intent),
+        denied(Cause::Ground(GroundNumber(1)))
+    );
+    // The ground is gone (a reset): the same RED, delivered again, does not come back.
+    bench.world.state.authority.grounds.clear();
+    bench.world.tick(START + 9_000);
+    bench.narrow().unwrap();
+    bench.actuator.red(&red, None);
+    assert_eq!(bench.answer(&intent), Answer::Permit);
+    // An older list neither raises nor lowers.
+    assert_eq!(bench.narrow(), Err(NotNarrowed::Stale));
+}
+
+#[test]
+fn the_latch_alone_raises_hold_too() {
+    let mut bench = Bench::new();
+    let intent = bench.intent();
+    let red = bench.red(subject("agent"));
+    bench.latch(&red);
+    let event = bench.world.events.last().unwrap().clone();
+    let proven = bench::world::prove(bench.world.scope(), &event);
+    // The proof of this bench stands at position 0, below the list already used; a later one
+    // would be `narrow`'s. A fresh actuator takes it.
+    let mut fresh = Hold::load(None);
+    fresh.handle_latch(&proven, &mut Vec::new());
+    assert!(
+        fresh
+            .held()
+            .any(|h| h.cause == Cause::Ground(GroundNumber(1)))
+    );
+    bench.narrow().unwrap();
+    assert_eq!(
+        bench.answer(&intent),
+        denied(Cause::Ground(GroundNumber(1)))
+    );
+}
+
+#[test]
+fn fault_062_silence_and_a_stale_or_repeated_beat_deny() {
+    let mut bench = Bench::new();
+    let intent = bench.intent();
+    let beat = bench.beat();
+    bench.actuator.now += BEAT_AGE_MAX_MS;
+    assert_eq!(bench.answer(&intent), Answer::Permit);
+    bench.actuator.now += 1;
+    assert_eq!(bench.answer(&intent), Answer::Deny(Denial::SentinelSilent));
+    bench.hear(&beat);
+    assert_eq!(bench.answer(&intent), Answer::Deny(Denial::SentinelSilent));
+    bench.beat();
+    assert_eq!(bench.answer(&intent), Answer::Permit);
+    // A restart hears nothing until it hears a new one.
+    bench.actuator.restart();
+    assert_eq!(bench.answer(&intent), Answer::Deny(Denial::SentinelSilent));
+}
+
+#[test]
+fn fault_062_a_beat_names_the_red_that_did_not_arrive() {
+    let mut bench = Bench::new();
+    let intent = bench.intent();
+    let red = bench.red(subject("other"));
+    bench.beat();
+    assert_eq!(bench.answer(&intent), Answer::Deny(Denial::RedOutstanding));
+    bench.actuator.red(&red, None);
+    assert_eq!(bench.answer(&intent), Answer::Permit);
+    // A sentinel that knows of less than was seen: rolled back.
+    let old = Sentinel::new(bench.world.scope());
+    bench.sentinel = old;
+    bench.sentinel.restart();
+    bench.beat();
+    assert_eq!(bench.answer(&intent), Answer::Deny(Denial::OutboxBehind));
+}
+
+#[test]
+fn fault_025_an_unreachable_source_denies() {
+    let world = World::new();
+    let mut bench = Bench::new();
+    let intent = bench.intent();
+    let actuator = Actuator::new(&world);
+    assert_eq!(actuator.hold.permits(&intent, 0), denied(Cause::NoMemory));
+    // No list of grounds, however fresh, replaces the sentinel's word for what is missing.
+    let mut hold = Hold::load(None);
+    let narrowed = hold.narrow(&bench.live(), 0, &mut Vec::new());
+    assert_eq!(narrowed, Err(NotNarrowed::SentinelSilent));
+    bench.red(subject("agent"));
+    bench.actuator.hold = Hold::load(None);
+    bench.beat();
+    assert_eq!(bench.narrow(), Err(NotNarrowed::NotLatched));
+    assert_eq!(bench.answer(&intent), denied(Cause::NoMemory));
+}
+
+#[test]
+fn fault_094_too_many_scopes_are_everything() {
+    let mut bench = Bench::new();
+    let mut outbox = journal::Outbox::new();
+    for i in 0..=HELD_MAX {
+        let command = outbox.red(&bench.world, &subject(&format!("s{i}")));
+        let RawCommand::LatchRed(segment) = command else {
+            unreachable!()
+        };
+        bench.actuator.red(&segment[0], None);
+    }
+    assert!(holds_everything(&bench.actuator.hold));
+    assert!(bench.actuator.hold.held().count() <= HELD_MAX);
+    bench.actuator.restart();
+    assert!(holds_everything(&bench.actuator.hold));
+    // Still narrowed only when the journal has them all.
+    assert!(bench.narrow().is_err());
+    let intent = bench.intent();
+    assert_ne!(bench.answer(&intent), Answer::Permit);
+}
+
+#[test]
+fn fault_078_reds_in_any_order_and_number_end_in_the_same_hold() {
+    let mut bench = Bench::new();
+    let names = ["a", "b", "c", "d"];
+    let reds: Vec<_> = names.iter().map(|n| bench.red(subject(n))).collect();
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2], [2, 3, 0, 1]] {
+        bench.actuator.restart();
+        let mut hold = bench.actuator.hold.clone();
+        let mut last = None;
+        for at in order.into_iter().chain(order) {
+            let red = verifier(bench.world.scope()).red(&reds[at]).unwrap();
+            let mut out = Vec::new();
+            hold.handle_red(&red, None, &mut out);
+            assert!(
+                matches!(out.last(), Some(Effect::Stored(_))),
+                "each is answered"
+            );
+            last = out.pop();
+        }
+        let seen = hold.seen();
+        assert_eq!(seen.number, OutboxEpoch(4));
+        assert_eq!(seen.root, bench.sentinel.outbox.head().root);
+        assert_eq!(last, Some(Effect::Stored(seen)));
+        for name in names {
+            let held = |h: &&redlatch_actuator::hold::HeldV1| h.scope == subject(name);
+            assert_eq!(hold.held().filter(held).count(), 1, "{order:?} {name}");
+        }
+        assert!(
+            !hold.held().any(|h| matches!(h.cause, Cause::Fork(_))),
+            "{order:?}"
+        );
+    }
+}
+
+#[test]
+fn two_chains_of_one_key_hold_everything_until_the_journal_freezes_for_them() {
+    let mut bench = Bench::new();
+    let mut other = Sentinel::new(bench.world.scope());
+    let ours = bench.red(subject("a"));
+    let (_, theirs) = other.red(request(99, subject("b")));
+    bench.actuator.red(&ours, None);
+    bench.actuator.red(&theirs[0].segment[0], None);
+    let fork = Cause::Fork(OutboxEpoch(1));
+    assert!(bench.actuator.hold.held().any(|h| h.cause == fork));
+    bench.latch(&ours);
+    bench.narrow().unwrap();
+    assert!(
+        bench.actuator.hold.held().any(|h| h.cause == fork),
+        "not known there"
+    );
+    bench.latch(&theirs[0].segment[0]);
+    bench.narrow().unwrap();
+    assert!(!bench.actuator.hold.held().any(|h| h.cause == fork));
+    assert!(
+        holds_everything(&bench.actuator.hold),
+        "its ground took over"
+    );
+}
+
+#[test]
+fn only_the_pinned_sentinel_of_this_organism_raises_hold() {
+    let mut bench = Bench::new();
+    let red = bench.red(subject("agent"));
+    let check = |envelope: &Envelope| verifier(bench.world.scope()).red(envelope).err();
+    assert_eq!(check(&red), None);
+    let record = SentinelRedOutboxV1::from_canonical(&red.body.0).unwrap();
+    let forged = Envelope::seal(red.scope, &key(AGENT), &record);
+    assert_eq!(check(&forged), Some(NotAuthentic::WrongKey));
+    let mut elsewhere = red.scope;
+    elsewhere.organism_id = OrganismId(digest("other"));
+    let foreign = Envelope::seal(elsewhere, &key(SENTINEL), &record);
+    assert_eq!(check(&foreign), Some(NotAuthentic::WrongOrganism));
+    let mut broken = red.clone();
+    broken.signature.0[9] ^= 1;
+    assert_eq!(check(&broken), Some(NotAuthentic::BadSignature));
+    // A beat is no RED and a RED is no beat.
+    let beat = bench.beat();
+    assert_eq!(
+        verifier(bench.world.scope()).red(&beat).err(),
+        Some(NotAuthentic::BadSignature)
+    );
+    assert_eq!(
+        verifier(bench.world.scope()).beat(&red).err(),
+        Some(NotAuthentic::BadSignature)
+    );
+}
+
+#[test]
+fn what_is_unknown_or_unreadable_holds_everything_and_known_bytes_narrow_it() {
+    let mut bench = Bench::new();
+    let intent = bench.intent();
+    let red = bench.red(RedScope::Intent(intent.digest()));
+    let red = verifier(bench.world.scope()).red(&red).unwrap();
+    assert_eq!(red.source(), Some(intent.digest()));
+    assert_eq!(red.scopes(None), [RedScope::Everything]);
+    let narrow = [RedScope::Intent(intent.digest()), subject("agent")];
+    assert_eq!(red.scopes(Some(&intent)), narrow);
+    // Bytes of another intent are no help.
+    let digest = bench.world.freeze("refs/heads/other", 0, 9);
+    let other = bench.world.intent(digest);
+    assert_eq!(red.scopes(Some(&other)), [RedScope::Everything]);
+    // An earlier organism epoch and an unreadable body.
+    let mut older = bench.world.scope();
+    older.organism_epoch = 0;
+    let envelope = Envelope::seal(older, &key(SENTINEL), red.entry().unwrap());
+    let old = verifier(bench.world.scope()).red(&envelope).unwrap();
+    assert_eq!(old.scopes(Some(&intent)), [RedScope::Everything]);
+    let body = vec![0xa1, 0x01, 0x02];
+    let scope = bench.world.scope();
+    let bytes = sign::preimage(SentinelRedOutboxV1::TYPE, &scope, &Digest::of(&body));
+    let unreadable = Envelope {
+        scope,
+        key: key(SENTINEL).public_key(),
+        signature: key(SENTINEL).sign(&bytes),
+        body: Bytes(body),
+    };
+    bench.actuator.red(&unreadable, None);
+    assert!(holds_everything(&bench.actuator.hold));
+}
