@@ -13,6 +13,7 @@
 //! fails (faults 8, 9). This module does not apply entries, it does not decide what may be purged,
 //! and it does not detect a disk that went back in time: the peer table does.
 
+use std::cmp::Ordering;
 use std::fmt::Debug;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -162,7 +163,11 @@ impl<E: Engine> LogStore<E> {
     }
 
     async fn write_vote(&self, vote: Vote) -> Result<(), StorageFault> {
-        if self.durable().vote.is_some_and(|old| !(vote >= old)) {
+        if self
+            .durable()
+            .vote
+            .is_some_and(|old| regresses(&vote, &old))
+        {
             return Err(self.engine().condemn(StorageFault::OutOfOrder {
                 detail: format!("vote {vote} was saved after {:?}", self.durable().vote),
             }));
@@ -378,6 +383,11 @@ const DELETE: ErrorVerb = ErrorVerb::Delete;
 /// openraft shuts its core down on every storage error; it has no other kind.
 fn fatal(subject: ErrorSubject<u64>, verb: ErrorVerb, fault: &StorageFault) -> StorageError {
     StorageIOError::new(subject, verb, AnyError::new(fault)).into()
+}
+
+/// Two candidates of one term do not compare: a vote for the second is as wrong as a lower one.
+fn regresses(vote: &Vote, old: &Vote) -> bool {
+    matches!(vote.partial_cmp(old), None | Some(Ordering::Less))
 }
 
 fn hole(index: u64) -> StorageFault {

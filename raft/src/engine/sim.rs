@@ -359,10 +359,6 @@ impl Disk {
         }
     }
 
-    #[expect(
-        clippy::type_complexity,
-        reason = "position, delay and gate are used once"
-    )]
     fn begin_sync(
         &mut self,
         boot: u64,
@@ -531,5 +527,98 @@ impl Engine for SimEngine {
 
     fn failed(&self) -> impl Future<Output = StorageFault> + Send + 'static {
         self.fuse.blown()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use futures::executor::block_on;
+
+    use super::*;
+
+    fn write(
+        engine: &SimEngine,
+        key: &str,
+        durability: Durability,
+    ) -> impl Future<Output = Result<(), StorageFault>> {
+        let mut batch = WriteBatch::new();
+        batch.put(Family::Log, key, "");
+        engine.write(batch, durability)
+    }
+
+    #[test]
+    fn an_fsync_covers_what_was_written_when_it_began() {
+        let disk = SimDisk::new();
+        let engine = disk.open().expect("open");
+        disk.hold_syncs();
+        let mut first = Box::pin(write(&engine, "a", Durability::Synced));
+        assert_eq!((&mut first).now_or_never(), None);
+        block_on(write(&engine, "b", Durability::Buffered)).expect("buffered");
+        disk.release_syncs();
+        block_on(first).expect("synced");
+        assert_eq!(disk.power_loss(0), 1, "b came after the fsync had begun");
+        let engine = disk.open().expect("open");
+        assert!(engine.get(Family::Log, b"a").expect("readable").is_some());
+        assert_eq!(engine.get(Family::Log, b"b"), Ok(None));
+    }
+
+    #[test]
+    fn fault_008_after_a_failed_fsync_a_later_one_reports_success_and_saves_nothing() {
+        let disk = SimDisk::new();
+        let engine = disk.open().expect("open");
+        disk.fail_syncs(1);
+        block_on(write(&engine, "a", Durability::Synced)).expect_err("EIO");
+        block_on(disk.sync(engine.boot())).expect("the disk lies");
+        assert_eq!(disk.unsynced(), 1);
+    }
+
+    #[test]
+    fn fault_009_a_failed_write_may_be_there_after_the_crash() {
+        for (left, found) in [
+            (FailedWrite::Absent, None),
+            (FailedWrite::Present, Some(vec![])),
+        ] {
+            let disk = SimDisk::new();
+            let engine = disk.open().expect("open");
+            disk.fail_writes(1, left);
+            block_on(write(&engine, "a", Durability::Buffered)).expect_err("EIO");
+            disk.kill();
+            let engine = disk.open().expect("open");
+            assert_eq!(engine.get(Family::Log, b"a"), Ok(found));
+        }
+    }
+
+    #[test]
+    fn fault_013_a_rolled_back_disk_holds_what_it_held_then() {
+        let disk = SimDisk::new();
+        let engine = disk.open().expect("open");
+        block_on(write(&engine, "a", Durability::Synced)).expect("synced");
+        let then = disk.image();
+        block_on(write(&engine, "b", Durability::Synced)).expect("synced");
+        disk.rollback(&then);
+        block_on(write(&engine, "c", Durability::Synced)).expect_err("the process is gone");
+        assert_eq!(disk.image(), then);
+        let engine = disk.open().expect("open");
+        assert_eq!(engine.get(Family::Log, b"b"), Ok(None));
+    }
+
+    #[cfg(madsim)]
+    #[test]
+    fn a_slow_disk_takes_its_time_in_the_simulated_world() {
+        madsim::runtime::Runtime::new().block_on(async {
+            let disk = SimDisk::new();
+            disk.set_sync_delay(Box::new(|| Duration::from_millis(40)));
+            let engine = disk.open().expect("open");
+            let start = madsim::time::Instant::now();
+            write(&engine, "a", Durability::Buffered)
+                .await
+                .expect("buffered");
+            assert!(start.elapsed() < Duration::from_millis(10));
+            write(&engine, "a", Durability::Synced)
+                .await
+                .expect("synced");
+            assert!(start.elapsed() >= Duration::from_millis(40));
+        });
     }
 }

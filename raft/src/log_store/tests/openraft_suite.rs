@@ -9,13 +9,15 @@ use super::*;
 use crate::config::{EntryOutcome, Snapshot, SnapshotMeta, StoredMembership};
 use crate::engine::{RocksEngine, RocksOptions};
 
+type Kept = Option<(SnapshotMeta, Vec<u8>)>;
+
 /// Remembers what was applied last; its snapshot is the membership alone.
 #[derive(Clone, Debug, Default)]
 struct Machine {
     applied: Option<LogId>,
     membership: StoredMembership,
     /// Shared with the builder, which is a clone.
-    snapshot: Arc<Mutex<Option<(SnapshotMeta, Vec<u8>)>>>,
+    snapshot: Arc<Mutex<Kept>>,
 }
 
 impl Machine {

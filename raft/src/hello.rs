@@ -1,0 +1,88 @@
+//! The round before Raft starts (D9): asks every voter what it remembers of this disk, until a
+//! majority, this node included, has answered. The judgement is [`crate::peers::judge_hello`].
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use redlatch_link::world;
+use redlatch_proto::v1;
+use tonic::Status;
+
+use crate::engine::Engine;
+use crate::links::call;
+use crate::peers::{HelloVerdict, PeerRow, PeerTable, judge_hello};
+use crate::shared::Shared;
+use crate::wire;
+
+const ANSWER_DEADLINE: Duration = Duration::from_millis(800);
+const ROUND_PAUSE: Duration = Duration::from_millis(200);
+
+/// A peer remembers more of this node than its disk holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RolledBack {
+    /// Who remembers.
+    pub(crate) by: u64,
+    /// What it remembers.
+    pub(crate) row: PeerRow,
+}
+
+/// Asks until a majority has answered. Answers are kept between rounds: what a peer remembered
+/// once it does not forget.
+pub(crate) async fn ask<E: Engine>(shared: &Shared<E>) -> Result<(), RolledBack> {
+    let voters = shared.seats().voters;
+    let mut answers = BTreeMap::new();
+    // A table of an earlier boot on the same disk is a memory too.
+    answers.insert(shared.own, before_this_boot(shared));
+    loop {
+        match judge_hello(shared.own, shared.memory.disk(), &answers, &voters) {
+            HelloVerdict::Start => return Ok(()),
+            HelloVerdict::RolledBack { by, row } => return Err(RolledBack { by, row }),
+            HelloVerdict::Wait => {}
+        }
+        if !round(shared, &mut answers).await {
+            world::sleep(ROUND_PAUSE).await;
+        }
+    }
+}
+
+fn before_this_boot<E: Engine>(shared: &Shared<E>) -> PeerTable {
+    shared.memory.table()
+}
+
+/// One round; says whether anybody new has answered.
+async fn round<E: Engine>(shared: &Shared<E>, answers: &mut BTreeMap<u64, PeerTable>) -> bool {
+    let silent: Vec<u64> = shared
+        .links
+        .peers()
+        .filter(|peer| !answers.contains_key(peer))
+        .collect();
+    let mut calls: FuturesUnordered<_> = silent
+        .into_iter()
+        .map(|peer| one(shared, peer).map(move |answer| (peer, answer)))
+        .collect();
+    let before = answers.len();
+    while let Some((peer, answer)) = calls.next().await {
+        match answer {
+            Ok(table) => {
+                answers.insert(peer, table);
+            }
+            Err(status) => tracing::debug!(peer, %status, "no answer to hello"),
+        }
+    }
+    answers.len() > before
+}
+
+async fn one<E: Engine>(shared: &Shared<E>, peer: u64) -> Result<PeerTable, Status> {
+    let mut client = shared.links.control(peer)?;
+    let message = v1::HelloRequest {
+        sender: shared.own,
+        incarnation: shared.memory.incarnation(),
+    };
+    let answer = call(ANSWER_DEADLINE, message, |request| async move {
+        client.hello(request).await
+    })
+    .await?;
+    Ok(wire::rows_in(answer.rows)?)
+}
