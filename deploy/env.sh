@@ -3,7 +3,7 @@
 # build or change the working directory.
 
 REDLATCH_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
-export REDLATCH_ROOT
+# Not exported: variables with the product's prefix are settings of its processes.
 
 # One directory for the real and the simulated world, so RocksDB is compiled once.
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/redlatch/target}"

@@ -209,6 +209,21 @@ mod tests {
     }
 
     #[test]
+    fn the_sample_file_names_every_key_and_no_other() {
+        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/config/node.toml");
+        let config: NodeConfig = load(&Sources::none().file(sample)).expect("valid");
+        assert_eq!(
+            config.check().map_err(|failure| failure.to_string()),
+            Ok(())
+        );
+        assert_eq!(config.timing, TimingConfig::default());
+        assert_eq!(
+            config.listen.clients.port(),
+            Listen::default().clients.port()
+        );
+    }
+
+    #[test]
     fn a_missing_path_is_named() {
         let failure = NodeConfig::default().check().expect_err("empty");
         assert_eq!(failure.to_string(), "`data`: not set");

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use redlatch_link::config::{self, Sources};
-use redlatch_link::diagnostics::{self, Diagnostics};
+use redlatch_link::diagnostics::{self, Condition, Diagnostics};
 use redlatch_link::exit::Failure;
 use redlatch_link::file::{self, Access, FileError};
 use redlatch_link::supervisor::{self, Word};
@@ -114,7 +114,17 @@ fn serve(config: &NodeConfig) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(exit::ExitCode::Error, format!("no runtime: {error}")))?;
-    let result = runtime.block_on(node(config, files));
+    // Outside of the runtime: the endpoint has one of its own.
+    let diagnostics = Diagnostics {
+        descriptors: vec![redlatch_proto::FILE_DESCRIPTOR_SET],
+        ..Diagnostics::default()
+    };
+    // Before anything can ask: a process without conditions counts as ready.
+    let started = diagnostics
+        .readiness
+        .condition("start", "opening the store");
+    let _endpoint = diagnostics::start(config.listen.diagnostics, diagnostics.clone())?;
+    let result = runtime.block_on(node(config, files, diagnostics, started));
     if result.is_err() {
         // After a fatal fault nothing more is waited for, and nothing more is acknowledged.
         runtime.shutdown_background();
@@ -122,17 +132,17 @@ fn serve(config: &NodeConfig) -> Result<(), Failure> {
     result
 }
 
-async fn node(config: &NodeConfig, files: NodeFiles) -> Result<(), Failure> {
-    let diagnostics = Diagnostics {
-        descriptors: vec![redlatch_proto::FILE_DESCRIPTOR_SET],
-        ..Diagnostics::default()
-    };
-    let (metrics, readiness) = (diagnostics.metrics.clone(), diagnostics.readiness.clone());
-    let _endpoint = diagnostics::start(config.listen.diagnostics, diagnostics)?;
+async fn node(
+    config: &NodeConfig,
+    files: NodeFiles,
+    diagnostics: Diagnostics,
+    started: Condition,
+) -> Result<(), Failure> {
     let data = config.data.clone();
     let engine = world::blocking(move || RocksEngine::open(&data, RocksOptions::default()))
         .await
         .map_err(|fault| StartFailure::Raft(StartError::Storage(fault)))?;
+    started.unmet("waiting for a majority of the nodes");
     let name = files.credentials.identity().short();
     let credentials = files.credentials.clone();
     let parts = NodeParts {
@@ -146,14 +156,15 @@ async fn node(config: &NodeConfig, files: NodeFiles) -> Result<(), Failure> {
         clock: WallClock::system(),
         timing: config.timing.into(),
         limits: ProposerLimits::default(),
-        metrics,
-        readiness,
+        metrics: diagnostics.metrics,
+        readiness: diagnostics.readiness,
     };
     let process = tokio::select! {
         biased;
         () = world::stop_signal() => return Ok(()),
-        started = NodeProcess::start(parts) => started?,
+        process = NodeProcess::start(parts) => process?,
     };
+    started.met();
     tracing::info!(
         node = %name,
         organism = %files.organism,

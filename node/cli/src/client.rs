@@ -246,3 +246,25 @@ fn genesis_of(config: &ClientConfig) -> Result<GenesisV1, Failure> {
         .map_err(|error| Failure::new(ExitCode::Usage, format!("genesis: {error}")))?;
     Ok(signed.record().clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_sample_file_is_valid() {
+        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/config/client.toml");
+        let config: ClientConfig = config::load(&Sources::none().file(sample)).expect("valid");
+        assert_eq!(config.nodes.len(), 3);
+    }
+
+    #[test]
+    fn a_refusal_ends_with_its_own_code_and_hint() {
+        let failure = refused(Refusal::Frozen);
+        assert_eq!(failure.code, ExitCode::Refused);
+        assert!(failure.to_string().contains("frozen"), "{failure}");
+        assert_eq!(failure.hint.as_deref(), Some(Refusal::Frozen.hint()));
+    }
+}

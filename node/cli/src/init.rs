@@ -248,3 +248,80 @@ fn policy(genesis: &GenesisV1) -> Result<Policy, Failure> {
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     Ok(file::create_file(path, bytes, Access::Public)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use redlatch_journal::{Command, EntryId, State, admit};
+    use redlatch_types::command::RawCommand;
+    use redlatch_types::event::Accepted;
+
+    use super::*;
+
+    fn shape(nodes: u8) -> Shape {
+        Shape {
+            nodes,
+            name: Name::new("test").expect("a name"),
+            repository: Name::new("demo").expect("a name"),
+        }
+    }
+
+    /// A folder that is gone at the end.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Place {
+            let unique = format!("redlatch-init-{name}-{}", std::process::id());
+            Place(std::env::temp_dir().join(unique))
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_is_made_starts_an_organism_and_its_nodes_are_complete() {
+        let place = Place::new("made");
+        make(&place.0, &shape(3)).expect("made");
+        let bytes = file::read_file(&place.0.join("genesis.cbor")).expect("genesis");
+        let envelope = Envelope::from_canonical(&bytes).expect("an envelope");
+        let command = RawCommand::Bootstrap(envelope).to_canonical();
+        assert!(matches!(admit(&command), Ok(Command::Bootstrap(_))));
+        let applied = State::new().apply(EntryId::default(), &[command]);
+        assert_eq!(applied.outcomes[0].reply, Ok(Accepted::Bootstrapped));
+        for name in ["n1", "n2", "n3"] {
+            let file = place.0.join("nodes").join(name).join("node.toml");
+            let sources = redlatch_link::config::Sources::none().file(file);
+            let config: redlatch_node::NodeConfig =
+                redlatch_link::config::load(&sources).expect("valid");
+            let files = redlatch_node::NodeFiles::read(&config).expect("complete");
+            assert_eq!(files.credentials.identity().name, name);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_holds_anything_is_left_alone() {
+        let place = Place::new("taken");
+        std::fs::create_dir(&place.0).expect("made");
+        std::fs::write(place.0.join("mine"), b"x").expect("written");
+        let failure = make(&place.0, &shape(3)).expect_err("taken");
+        assert_eq!(failure.code, ExitCode::Usage);
+        let left = std::fs::read_dir(&place.0).expect("readable").count();
+        assert_eq!(left, 1);
+    }
+
+    #[test]
+    fn a_production_organism_is_refused_and_so_is_an_even_number_of_nodes() {
+        let arguments = InitArguments {
+            dev: None,
+            shape: shape(3),
+        };
+        let failure = run(&arguments, Format::Json).expect_err("refused");
+        assert_eq!(failure.code, ExitCode::Refused);
+        assert!(failure.text.contains("not_supported"), "{failure}");
+        let failure = make(&Place::new("even").0, &shape(4)).expect_err("even");
+        assert_eq!(failure.code, ExitCode::Usage);
+    }
+}

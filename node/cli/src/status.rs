@@ -89,7 +89,10 @@ fn node(name: &str, address: &str, answer: &Result<ClusterResponse, CallError>) 
         Err(error) => Node {
             name,
             address,
-            unreachable: Some(error.to_string()),
+            unreachable: Some(match error {
+                CallError::Unavailable(why) => why.clone(),
+                other => other.to_string(),
+            }),
             ..Node::default()
         },
         Ok(shown) => Node {
@@ -158,6 +161,10 @@ fn text(report: &Report) -> String {
     } else {
         ""
     };
+    let mode = match report.mode.as_str() {
+        "" => "no genesis is applied yet".to_owned(),
+        mode => format!("{mode} at epoch {}", report.autonomy_epoch),
+    };
     let key = match report.quorum_key_epoch {
         0 => "none yet".to_owned(),
         epoch => format!("epoch {epoch}"),
@@ -168,10 +175,7 @@ fn text(report: &Report) -> String {
             format!("{} {}{kind}", report.organism_name, report.organism),
         ),
         ("state", report.state.to_owned()),
-        (
-            "mode",
-            format!("{} at epoch {}", report.mode, report.autonomy_epoch),
-        ),
+        ("mode", mode),
         ("quorum key", key),
         (
             "live",

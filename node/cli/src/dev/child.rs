@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use redlatch_link::config::ENV_PREFIX;
 use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::file::{self, Access};
 use redlatch_link::world;
@@ -53,7 +54,13 @@ impl Child {
         }
         let log = folder.join("logs").join(format!("{name}.log"));
         let out = open_log(&log).map_err(failed)?;
-        let process = Command::new(binary)
+        let mut command = Command::new(binary);
+        // Settings for this process are none of the node's: its file says everything.
+        let ours = std::env::vars_os().map(|(name, _)| name);
+        for name in ours.filter(|name| name.to_string_lossy().starts_with(ENV_PREFIX)) {
+            command.env_remove(name);
+        }
+        let process = command
             .arg("--config")
             .arg(config)
             .stdin(Stdio::null())

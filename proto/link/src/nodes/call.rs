@@ -76,7 +76,7 @@ fn heard<T>(status: &Status) -> Heard<T> {
 
 /// A status that no service of a node wrote.
 fn of_transport<T>(status: &Status) -> Heard<T> {
-    let text = exit::chain(status);
+    let text = words(status);
     // A TLS 1.3 server judges the client's certificate after the client thinks that it is connected;
     // it reads no request before (`transport::listener`).
     if text.contains("received fatal alert") {
@@ -92,6 +92,20 @@ fn of_transport<T>(status: &Status) -> Heard<T> {
         _ if never_connected(status) => Heard::NeverSent(text),
         _ => Heard::CutOff(text),
     }
+}
+
+/// The status's text and its sources; the status's own `Display` repeats them all.
+fn words(status: &Status) -> String {
+    let mut text = status.message().to_owned();
+    if let Some(source) = std::error::Error::source(status) {
+        let more = exit::chain(source);
+        if more.contains(&text) {
+            text = more;
+        } else if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+    }
+    text
 }
 
 /// Whether the connection itself failed.
