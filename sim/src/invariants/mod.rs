@@ -1,0 +1,88 @@
+//! The safety properties, one file each: id, statement, source, and a check of a [`History`].
+//!
+//! A check reads what was recorded and says what contradicts it. Each is shown a history that it must
+//! pass and one that it must refuse; the planted faults of [`crate::disk`] show that it is not blind in a
+//! real run (fault 99). Checks on a *settled* run read the journals of all nodes after the faults stopped.
+
+mod acked_never_lost;
+mod applied_monotone;
+mod committed_immutable;
+mod election_safety;
+mod nothing_positive_after_latch;
+mod permission_reads_never_stale;
+mod receipts_never_contradict;
+mod red_never_lost;
+mod refused_never_happens;
+mod state_roots_equal;
+mod vote_monotone;
+
+use crate::history::History;
+
+/// One property.
+pub struct Invariant {
+    /// Its name: that of its file.
+    pub id: &'static str,
+    /// What holds.
+    pub statement: &'static str,
+    /// Where that comes from.
+    pub source: &'static str,
+    /// Says what contradicts it, if anything does.
+    pub check: fn(&History) -> Result<(), String>,
+}
+
+/// All of them.
+pub const ALL: [Invariant; 11] = [
+    election_safety::INVARIANT,
+    vote_monotone::INVARIANT,
+    committed_immutable::INVARIANT,
+    applied_monotone::INVARIANT,
+    state_roots_equal::INVARIANT,
+    acked_never_lost::INVARIANT,
+    refused_never_happens::INVARIANT,
+    red_never_lost::INVARIANT,
+    nothing_positive_after_latch::INVARIANT,
+    receipts_never_contradict::INVARIANT,
+    permission_reads_never_stale::INVARIANT,
+];
+
+/// A property that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invariant {id} is violated: {detail} (it says: {statement})")]
+pub struct Violation {
+    /// Which.
+    pub id: &'static str,
+    /// What holds otherwise.
+    pub statement: &'static str,
+    /// What contradicts it.
+    pub detail: String,
+}
+
+/// Checks all of them.
+///
+/// # Errors
+/// The first that does not hold, in the order of [`ALL`].
+pub fn check(history: &History) -> Result<(), Violation> {
+    for Invariant { id, statement, check, .. } in ALL {
+        check(history).map_err(|detail| Violation { id, statement, detail })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_every_property_has_a_source() {
+        let ids: BTreeSet<&str> = ALL.iter().map(|it| it.id).collect();
+        assert_eq!(ids.len(), ALL.len());
+        assert!(ALL.iter().all(|it| !it.statement.is_empty() && !it.source.is_empty()));
+    }
+
+    #[test]
+    fn an_empty_history_contradicts_nothing() {
+        assert_eq!(check(&History::default()), Ok(()));
+    }
+}
