@@ -1,5 +1,7 @@
 //! Attempts: only what the latch fixed, only after the proof, until the proof.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod bench;
 
 use bench::world::{
@@ -196,9 +198,9 @@ fn m1_i35_no_expiry_spent_nonce_or_stale_epoch_ends_a_latch() {
     world.stop(second);
     refuse(&mut world);
     actuator.submitted.clear();
-    for event in world.events[before..].to_vec() {
+    for event in &world.events[before..] {
         if event.word() == "epoch_published" {
-            actuator.event(&event, None);
+            actuator.event(event, None);
         }
     }
     // Somebody else stores the next attempt first: it follows, so it is taken over.
@@ -243,9 +245,7 @@ fn fault_078_events_twice_backwards_and_late_answers_change_nothing() {
         assert!(actuator.submitted.is_empty());
     }
     let before = world.events.len();
-    for command in [prepare.command.clone()] {
-        world.ok(command.into());
-    }
+    world.ok(prepare.command.clone().into());
     let SafetyCommand::Prepare(envelope) = &prepare.command else {
         unreachable!()
     };

@@ -1,5 +1,7 @@
 //! HOLD: up at once, kept through everything, down by proof only.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod bench;
 
 use bench::world::{

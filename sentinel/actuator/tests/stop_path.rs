@@ -7,6 +7,8 @@
 //!                          └──────events──▶ outbox ──acknowledgement──▶ journal
 //! ```
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod bench;
 
 use std::collections::BTreeMap;

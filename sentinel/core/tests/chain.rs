@@ -1,5 +1,7 @@
 //! The chain against an anchor (FAULTS 55), and the signed kinds apart from each other (FAULTS 56).
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod world;
 
 use redlatch_types::records::*;

@@ -1,5 +1,7 @@
 //! Rules and verdicts: what is said of a frozen intent, what is never said, what is remembered.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod world;
 
 use std::collections::BTreeSet;

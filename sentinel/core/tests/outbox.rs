@@ -1,5 +1,7 @@
 //! The outbox: nothing is lost, nothing is reordered, nothing grows, nobody rolls it back.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod world;
 
 use std::collections::BTreeMap;

@@ -21,27 +21,27 @@
 //! an entry because a receiver has it, and never weakens or withdraws a RED.
 
 mod chain;
+mod deliver;
 mod lanes;
+mod request;
 mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use redlatch_types::event::Event;
-use redlatch_types::limits::RED_SEGMENT_LEN_MAX;
-use redlatch_types::mandate::NegativeVerb;
 use redlatch_types::proven::ProvenEvent;
-use redlatch_types::records::{
-    OutboxAckV1, RedLatchReceiptV1, RedScope, RedVerdictV1, SentinelRedOutboxV1, Text,
-};
+use redlatch_types::records::{RedLatchReceiptV1, RedScope, RedVerdictV1, SentinelRedOutboxV1};
 use redlatch_types::{
-    Bytes, Canonical, Digest, Envelope, IntentDigest, LatchNumber, NodeId, OutboxEpoch, Scope,
-    SigningKey,
+    Bytes, Canonical, Digest, Envelope, IntentDigest, NodeId, OutboxEpoch, Scope, SigningKey,
 };
 
 pub use chain::{ChainFault, Head, Owner, verify_chain};
+pub use deliver::Delivery;
 use lanes::Lanes;
 pub use lanes::{RETRY_FIRST_MS, RETRY_MAX_MS, Receiver};
+pub use request::{RedRequest, stops};
+use request::{asks_for, coalesce, is_everything, lost_request, verdict_record, widened};
 pub use stored::{
     Corrupt, Damage, Found, Keep, Link, OutboxStateV1, Progress, StandingV1, StoredEntryV1, Write,
 };
@@ -54,25 +54,6 @@ pub const KEPT_MAX: usize = 2 * OPEN_MAX;
 pub const STANDING_MAX: usize = 256;
 /// Bytes of one delivered segment; the rest follows when it is acknowledged.
 pub const SEGMENT_BYTES_MAX: usize = 192 * 1024;
-
-/// A RED that somebody asks for: a rule, or the safety officer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RedRequest {
-    /// Unique, drawn by the shell.
-    pub verdict_id: Digest,
-    /// What is stopped.
-    pub scope: RedScope,
-    /// Verbs beside freeze and fence.
-    pub verbs: Vec<NegativeVerb>,
-    /// The bound plan, if rollback is asked for.
-    pub rollback_plan: Option<Digest>,
-    /// The intent concerned; for a scope of one intent it is that intent.
-    pub source: Option<IntentDigest>,
-    /// Why, for people.
-    pub reason: Text,
-    /// State time that the sentinel last knew.
-    pub issued_at: u64,
-}
 
 /// Who remembers a head of this outbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,19 +95,6 @@ pub struct Posture<'a> {
     pub health: Health,
     /// Scopes of REDs in force.
     pub standing: &'a [RedScope],
-}
-
-/// What one receiver is owed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
-    /// To whom.
-    pub to: Receiver,
-    /// Entries after the last acknowledged one, ascending.
-    pub segment: Vec<Envelope>,
-    /// Latches whose terminal event is awaited; nodes only.
-    pub awaiting: Vec<LatchNumber>,
-    /// Signed [`OutboxAckV1`] to be journaled; nodes only.
-    pub closing: Vec<Envelope>,
 }
 
 /// What the outbox wants done, in order. If a `Persist` fails, nothing after it is done.
@@ -592,113 +560,6 @@ impl Outbox {
         unwritten
     }
 
-    /// Persists what changed, then serves whoever is due: the one place where effects leave.
-    fn run(&mut self, now: u64, out: &mut Vec<Effect>) {
-        if let Some(unwritten) = self.unwritten.take() {
-            let put = unwritten.put.iter();
-            let put = put.filter_map(|n| Some((*n, self.entries.get(n)?.clone())));
-            out.push(Effect::Persist(Box::new(Write {
-                expected_generation: unwritten.expected_generation,
-                keep: unwritten.keep,
-                state: self.state.clone(),
-                put: put.collect(),
-                delete: unwritten.delete,
-            })));
-        }
-        for to in self.lanes.receivers() {
-            let turn = self
-                .lanes
-                .lane_mut(to)
-                .is_some_and(|lane| lane.take_turn(now));
-            if !turn {
-                continue;
-            }
-            match self.owed(to) {
-                Some(delivery) => out.push(Effect::Deliver(delivery)),
-                None => {
-                    if let Some(lane) = self.lanes.lane_mut(to) {
-                        lane.rest();
-                    }
-                }
-            }
-        }
-    }
-
-    fn owed(&mut self, to: Receiver) -> Option<Delivery> {
-        let delivery = match to {
-            Receiver::Actuator => {
-                let acknowledged = self.lanes.lane_mut(to)?.acknowledged;
-                Delivery {
-                    to,
-                    segment: self.segment_after(acknowledged),
-                    awaiting: Vec::new(),
-                    closing: Vec::new(),
-                }
-            }
-            Receiver::Node(_) => Delivery {
-                to,
-                segment: self.segment_after(self.latched_through()),
-                awaiting: self.awaiting(),
-                closing: self.closing(),
-            },
-        };
-        let owes = !delivery.segment.is_empty()
-            || !delivery.awaiting.is_empty()
-            || !delivery.closing.is_empty();
-        owes.then_some(delivery)
-    }
-
-    /// The last number up to which every entry is proven latched: what a node acknowledges.
-    fn latched_through(&self) -> OutboxEpoch {
-        let unlatched = self
-            .entries
-            .iter()
-            .find(|(_, e)| e.progress == Progress::Chained);
-        match unlatched {
-            Some((number, _)) => OutboxEpoch(number.0.saturating_sub(1)),
-            None => self.state.head.number,
-        }
-    }
-
-    fn segment_after(&self, number: OutboxEpoch) -> Vec<Envelope> {
-        let mut bytes = 0;
-        let mut segment = Vec::new();
-        for entry in self.entries.range(number.next()..).map(|(_, e)| e) {
-            bytes += entry.envelope.to_canonical().len();
-            let fits = bytes <= SEGMENT_BYTES_MAX && segment.len() < RED_SEGMENT_LEN_MAX;
-            if !fits && !segment.is_empty() {
-                break;
-            }
-            segment.push(entry.envelope.clone());
-        }
-        segment
-    }
-
-    fn awaiting(&self) -> Vec<LatchNumber> {
-        let latches = self.entries.values().filter_map(|e| match e.progress {
-            Progress::Latched(latch) => Some(latch),
-            _ => None,
-        });
-        latches.collect()
-    }
-
-    fn closing(&self) -> Vec<Envelope> {
-        let terminal = self.entries.iter().filter_map(|(n, e)| match e.progress {
-            Progress::Terminal(latch) => Some((*n, latch)),
-            _ => None,
-        });
-        terminal
-            .map(|(outbox_epoch, latch)| {
-                let record = OutboxAckV1 {
-                    latch,
-                    outbox_epoch,
-                    sentinel_key: self.writer.key.public_key(),
-                };
-                Envelope::seal(self.writer.scope, &self.writer.key, &record)
-            })
-            .collect()
-    }
-
     /// Checks what must hold after every input; for tests and simulation.
     ///
     /// # Panics
@@ -726,97 +587,6 @@ impl Outbox {
 
 fn is_open(progress: Progress) -> bool {
     matches!(progress, Progress::Chained | Progress::Latched(_))
-}
-
-/// Whether a RED on `standing` stops everything that one on `asked` would.
-pub fn stops(standing: &RedScope, asked: &RedScope) -> bool {
-    *standing == RedScope::Everything || standing == asked
-}
-
-fn is_everything(verdict: &RedVerdictV1) -> bool {
-    scope_of(verdict) == Some(RedScope::Everything)
-}
-
-fn scope_of(verdict: &RedVerdictV1) -> Option<RedScope> {
-    RedScope::from_open(verdict.scope_kind, &verdict.scope_value)
-}
-
-/// Whether an entry with this verdict and source asks for at least what `red` does.
-fn asks_for(verdict: &RedVerdictV1, source: Option<IntentDigest>, red: &RedRequest) -> bool {
-    let plan = verdict.rollback_candidate_plan_digest_optional;
-    scope_of(verdict).as_ref() == Some(&red.scope)
-        && source == red.source
-        && plan == red.rollback_plan
-        && red
-            .verbs
-            .iter()
-            .all(|v| verdict.negative_verbs.contains(&v.number()))
-}
-
-/// Merges requests for the same scope, source and plan: the newest reason, all verbs. Returns
-/// them in order of their first appearance, and for each request its place there.
-fn coalesce(reds: Vec<RedRequest>) -> (Vec<RedRequest>, Vec<usize>) {
-    let mut merged: Vec<RedRequest> = Vec::new();
-    let mut places = Vec::new();
-    for mut red in reds {
-        if let RedScope::Intent(intent) = red.scope {
-            red.source = Some(intent);
-        }
-        let same = |m: &RedRequest| {
-            (&m.scope, m.source, m.rollback_plan) == (&red.scope, red.source, red.rollback_plan)
-        };
-        let at = merged.iter().position(same);
-        places.push(at.unwrap_or(merged.len()));
-        match at.and_then(|at| merged.get_mut(at)) {
-            Some(earlier) => {
-                red.verbs.append(&mut earlier.verbs);
-                *earlier = red;
-            }
-            None => merged.push(red),
-        }
-    }
-    (merged, places)
-}
-
-fn verdict_record(red: &RedRequest) -> RedVerdictV1 {
-    let (scope_kind, scope_value) = red.scope.to_open();
-    let mut negative_verbs: Vec<u64> = red.verbs.iter().map(|v| v.number()).collect();
-    negative_verbs.sort_unstable();
-    negative_verbs.dedup();
-    RedVerdictV1 {
-        verdict_id: red.verdict_id,
-        scope_kind,
-        scope_value,
-        negative_verbs,
-        rollback_candidate_plan_digest_optional: red.rollback_plan,
-        reason: red.reason.clone(),
-        issued_at: red.issued_at,
-    }
-}
-
-/// The request in the reserved slot: everything, freeze only.
-fn widened(red: &RedRequest) -> RedRequest {
-    RedRequest {
-        scope: RedScope::Everything,
-        verbs: Vec::new(),
-        rollback_plan: None,
-        source: None,
-        reason: Text::lossy(&format!("the outbox is full; widened: {}", red.reason)),
-        ..red.clone()
-    }
-}
-
-/// What a damaged outbox states. Its id needs no chance: its number and root make it unique.
-fn lost_request() -> RedRequest {
-    RedRequest {
-        verdict_id: Digest::of(b"redlatch/v1/outbox-damaged"),
-        scope: RedScope::Everything,
-        verbs: Vec::new(),
-        rollback_plan: None,
-        source: None,
-        reason: Text::lossy("the outbox is shorter or other than journal or actuator remember"),
-        issued_at: 0,
-    }
 }
 
 fn record_of(envelope: &Envelope) -> Option<SentinelRedOutboxV1> {

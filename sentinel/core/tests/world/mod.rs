@@ -5,6 +5,7 @@
     unused_imports,
     unreachable_pub,
     clippy::unwrap_used,
+    clippy::cast_possible_truncation,
     reason = "a world for tests: each file uses another part of it"
 )]
 
