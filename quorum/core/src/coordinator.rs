@@ -28,6 +28,7 @@ use crate::tally;
 use crate::terms::{FrozenIntent, Terms};
 use signing::Attempt;
 
+pub use signing::RENEWALS_MAX;
 pub use step::{Abstention, AnswerFault, Blame, Deadlines, Request, Step};
 
 /// One ballot's coordinator.
@@ -62,6 +63,8 @@ pub struct Coordinator {
 
 impl Coordinator {
     /// Starts: asks all four, and the sentinel beside them. `keys` comes from any verifier.
+    /// `term` is above every term of earlier coordinators of this intent and leaves room for
+    /// [`RENEWALS_MAX`] more: for example 16 times the leader's Raft term.
     ///
     /// # Errors
     /// [`AnswerFault::OtherKey`] if `keys` is not what the key in force names.

@@ -20,7 +20,7 @@ use crate::messages::{
 use crate::tally::{self, Subset};
 
 /// Most times that fresh commitments are asked for in one ballot; below what a verifier issues.
-pub(super) const RENEWALS_MAX: u32 = 4;
+pub const RENEWALS_MAX: u32 = 4;
 
 /// One package in flight.
 pub(super) struct Attempt {
