@@ -112,7 +112,7 @@ pub(crate) async fn run(command: &BenchCommand, common: &Common) -> Done {
     stamping.abort();
     showing.abort();
     let report = all.report(arguments);
-    output::print(common.output, &report, text);
+    output::print(common.output, &report, text)?;
     Ok(u8::from(report.appends == 0))
 }
 

@@ -47,7 +47,7 @@ pub(crate) async fn run(arguments: &DevArguments, common: &Common) -> Done {
     let folder = &arguments.folder;
     if init::is_empty(folder)? {
         init::make(folder, &arguments.shape)?;
-        eprintln!("made a new organism in {}", folder.display());
+        output::note(&format!("made a new organism in {}", folder.display()));
     }
     init::warn();
     let binary = node_binary()?;
@@ -62,18 +62,21 @@ pub(crate) async fn run(arguments: &DevArguments, common: &Common) -> Done {
         Ok(true) => check_builds(folder, common, &binary).await.map(|()| true),
         other => other,
     };
+    let begun = match begun {
+        Ok(true) => show(folder, &nodes, common.output).map(|_| true),
+        other => other,
+    };
     if let Ok(true) = begun {
-        show(folder, &nodes, common.output);
         watch(&mut nodes).await;
     }
-    eprintln!("stopping {} processes", nodes.len());
+    output::note(&format!("stopping {} processes", nodes.len()));
     for node in &nodes {
         node.child.ask_to_stop();
     }
     for node in &mut nodes {
         node.child.stopped().await;
     }
-    eprintln!("stopped");
+    output::note("stopped");
     begun.map(|_| 0)
 }
 
@@ -129,7 +132,7 @@ async fn until_ready(nodes: &mut [Node], within: Duration) -> Result<(), Failure
                 Err(error) => (false, error.to_string()),
             };
             if ready {
-                eprintln!("{} is ready", node.name);
+                output::note(&format!("{} is ready", node.name));
                 break;
             }
             if let Some(ended) = node.child.ended() {
@@ -182,7 +185,7 @@ async fn check_builds(folder: &Path, common: &Common, binary: &Path) -> Result<(
     Ok(())
 }
 
-fn show(folder: &Path, nodes: &[Node], format: Format) {
+fn show(folder: &Path, nodes: &[Node], format: Format) -> Result<output::Reader, Failure> {
     let processes: Vec<_> = nodes
         .iter()
         .map(|node| {
@@ -216,7 +219,7 @@ fn show(folder: &Path, nodes: &[Node], format: Format) {
         let table = output::table(&headings, &rows);
         let dir = folder.display();
         format!("{table}\nready; try `redlatch --dir {dir} status`. Ctrl-C stops everything.\n")
-    });
+    })
 }
 
 /// Says when a process ends, until all have, or somebody asks to stop.
@@ -226,12 +229,14 @@ async fn watch(nodes: &mut [Node]) {
             let mut running = 0;
             for node in nodes.iter_mut() {
                 match node.child.ended_now() {
-                    Some(how) => eprintln!("{} ended ({how}); the others go on", node.name),
+                    Some(how) => {
+                        output::note(&format!("{} ended ({how}); the others go on", node.name));
+                    }
                     None => running += usize::from(node.child.ended().is_none()),
                 }
             }
             if running == 0 {
-                eprintln!("no process is left");
+                output::note("no process is left");
                 return;
             }
             world::sleep(LOOK).await;

@@ -88,17 +88,17 @@ pub(crate) fn run(arguments: &InitArguments, format: Format) -> Done {
             ),
             ("next", format!("redlatch dev {}", folder.display())),
         ])
-    });
+    })?;
     warn();
     Ok(0)
 }
 
 /// Says what this is, where nobody can overlook it.
 pub(crate) fn warn() {
-    eprintln!(
-        "WARNING: a DEVELOPMENT organism. All its keys lie on this disk, and its trust policy"
+    output::note(
+        "WARNING: a DEVELOPMENT organism. All its keys lie on this disk, and its trust policy\n         \
+         has no witnesses. Do not let it guard anything real.",
     );
-    eprintln!("         has no witnesses. Do not let it guard anything real.");
 }
 
 /// Whether there is nothing in the folder, or no folder.

@@ -159,7 +159,7 @@ fn done(submitted: Submitted, event: EventId, common: &Common) -> Done {
             pairs.push(("position", position.to_string()));
         }
         output::lines(&pairs)
-    });
+    })?;
     Ok(0)
 }
 
@@ -209,7 +209,7 @@ async fn show(client: &Client, intent: IntentDigest, common: &Common) -> Done {
             )
         };
         leaves.iter().map(line).collect()
-    });
+    })?;
     Ok(0)
 }
 

@@ -8,7 +8,7 @@ use redlatch_types::event::Event;
 use serde_json::json;
 
 use crate::client::Client;
-use crate::output::Format;
+use crate::output::{Format, Reader};
 use crate::{Common, Done, describe, output};
 
 /// Leaves shown without `--from`.
@@ -40,7 +40,11 @@ pub(crate) async fn run(command: &JournalCommand, common: &Common) -> Done {
     let mut leaves = client.nodes.journal(from, *follow, client.deadline).await?;
     loop {
         match leaves.message().await {
-            Ok(Some(leaf)) => show(&leaf, common.output)?,
+            Ok(Some(leaf)) => {
+                if show(&leaf, common.output)? == Reader::Gone {
+                    return Ok(0);
+                }
+            }
             Ok(None) => return Ok(0),
             Err(status) => {
                 let text = format!("the stream ended: {}", status.message());
@@ -51,7 +55,7 @@ pub(crate) async fn run(command: &JournalCommand, common: &Common) -> Done {
     }
 }
 
-fn show(leaf: &JournalLeaf, format: Format) -> Result<(), Failure> {
+fn show(leaf: &JournalLeaf, format: Format) -> Result<Reader, Failure> {
     let event = Event::from_canonical(&leaf.leaf).map_err(|fault| {
         let text = format!(
             "leaf {} is no event that this build knows: {fault}",
@@ -70,6 +74,5 @@ fn show(leaf: &JournalLeaf, format: Format) -> Result<(), Failure> {
             format!("{position:>8}  {word:<22} {}", describe::summary(&event))
         }
     };
-    println!("{line}");
-    Ok(())
+    output::put(&(line + "\n"))
 }

@@ -168,13 +168,13 @@ fn node_config(command: &NodeConfigCommand) -> Done {
     let sources = Sources::of_process(Some(file), client::RESERVED)?;
     let loaded: NodeConfig = config::load(&sources)?;
     match command {
-        NodeConfigCommand::Print { .. } => print!("{}", config::print(&loaded)?),
+        NodeConfigCommand::Print { .. } => output::put(&config::print(&loaded)?)?,
         NodeConfigCommand::Check { .. } => {
             let files = NodeFiles::read(&loaded)?;
             let who = files.credentials.identity().short();
-            println!("ok: {who} of organism {}", files.organism);
+            output::put(&format!("ok: {who} of organism {}\n", files.organism))?
         }
-    }
+    };
     Ok(0)
 }
 

@@ -1,6 +1,12 @@
 //! How answers are printed: one JSON value, or aligned text.
+//!
+//! Whoever reads may stop reading (`redlatch status | head`): that ends no command and changes no exit code.
+//! An answer that cannot be written for another reason, such as a full disk, is a failure.
+
+use std::io::{self, Write};
 
 use clap::ValueEnum;
+use redlatch_link::exit::{ExitCode, Failure};
 use serde::Serialize;
 
 /// The form of an answer.
@@ -12,12 +18,53 @@ pub(crate) enum Format {
     Json,
 }
 
+/// Whether anybody still reads the answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// The text was written.
+    Reads,
+    /// The other end of the pipe is closed.
+    Gone,
+}
+
 /// Prints a value as JSON, or as the text that `table` makes of it.
-pub(crate) fn print<T: Serialize>(format: Format, value: &T, table: impl FnOnce(&T) -> String) {
+///
+/// # Errors
+/// As from [`put`].
+pub(crate) fn print<T: Serialize>(
+    format: Format,
+    value: &T,
+    table: impl FnOnce(&T) -> String,
+) -> Result<Reader, Failure> {
     match format {
-        Format::Json => println!("{}", json(value)),
-        Format::Table => print!("{}", table(value)),
+        Format::Json => put(&(json(value) + "\n")),
+        Format::Table => put(&table(value)),
     }
+}
+
+/// Writes text to standard output. A stream of answers ends where its reader is gone.
+///
+/// # Errors
+/// [`Failure`] if it cannot be written although somebody may still read it.
+pub(crate) fn put(text: &str) -> Result<Reader, Failure> {
+    let mut out = io::stdout().lock();
+    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+fn written(result: io::Result<()>) -> Result<Reader, Failure> {
+    match result {
+        Ok(()) => Ok(Reader::Reads),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => {
+            let text = format!("the answer cannot be written: {error}");
+            Err(Failure::new(ExitCode::Error, text).hint("the command itself was carried out"))
+        }
+    }
+}
+
+/// Writes a line for people to standard error. Nobody has to read it.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// A value as one line of JSON.
@@ -87,6 +134,15 @@ fn civil(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reader_that_is_gone_is_no_failure_and_a_full_disk_is_one() {
+        let result = |kind| written(Err(io::Error::from(kind)));
+        assert_eq!(written(Ok(())), Ok(Reader::Reads));
+        assert_eq!(result(io::ErrorKind::BrokenPipe), Ok(Reader::Gone));
+        let failure = result(io::ErrorKind::StorageFull).expect_err("a failure");
+        assert_eq!(failure.code, ExitCode::Error);
+    }
 
     #[test]
     fn times_are_rfc_3339() {

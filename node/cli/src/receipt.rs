@@ -21,6 +21,8 @@ use crate::{Common, Done, describe, output};
 /// Exit codes of `receipt verify` (DESIGN §11); bad usage is 2.
 const INVALID: u8 = 1;
 const POLICY_NOT_MET: u8 = 3;
+/// What a receipt does not say.
+const HISTORY_ONLY: &str = "This proves history only. Whether anything has been latched since is a question for the nodes.\n";
 
 #[derive(Subcommand)]
 pub(crate) enum ReceiptCommand {
@@ -97,9 +99,9 @@ async fn get(leaf: &Leaf, wait: u64, common: &Common) -> Done {
     let client = Client::open(common, "operator")?;
     let receipt = client.nodes.receipt(at, Duration::from_secs(wait)).await?;
     match common.output {
-        Format::Table => print!("{receipt}"),
-        Format::Json => println!("{}", output::json(&json!({ "receipt": receipt }))),
-    }
+        Format::Table => output::put(&receipt)?,
+        Format::Json => output::put(&(output::json(&json!({ "receipt": receipt })) + "\n"))?,
+    };
     Ok(0)
 }
 
@@ -122,7 +124,7 @@ fn verify(receipt: &Path, policy: &Path, format: Format) -> Done {
         });
     match judged {
         Ok((verified, event)) => {
-            show(&verified, event.as_ref(), format);
+            show(&verified, event.as_ref(), format)?;
             Ok(0)
         }
         Err(error) => {
@@ -130,12 +132,13 @@ fn verify(receipt: &Path, policy: &Path, format: Format) -> Done {
                 ReceiptError::Invalid(_) => INVALID,
                 ReceiptError::NotMet(_) => POLICY_NOT_MET,
             };
+            let text = error.to_string();
             match format {
-                Format::Json => println!(
-                    "{}",
-                    output::json(&json!({ "valid": false, "reason": error.to_string() }))
-                ),
-                Format::Table => eprintln!("{error}"),
+                Format::Json => {
+                    let answer = json!({ "valid": false, "reason": text });
+                    output::put(&(output::json(&answer) + "\n"))?;
+                }
+                Format::Table => output::note(&text),
             }
             Ok(code)
         }
@@ -151,54 +154,50 @@ fn demand(event: Option<&Event>) -> Demand {
     }
 }
 
-fn show(verified: &Verified, event: Option<&Event>, format: Format) {
+fn show(
+    verified: &Verified,
+    event: Option<&Event>,
+    format: Format,
+) -> Result<output::Reader, Failure> {
     let group = match verified.demand {
         Demand::Quorum => "quorum",
         Demand::Nodes => "nodes",
     };
     let seen = output::time(verified.time_s.saturating_mul(1_000));
     let word = event.map_or("unknown to this build", Event::word);
-    match format {
-        Format::Json => println!(
-            "{}",
-            output::json(&json!({
-                "valid": true,
-                "proves": "history only",
-                "origin": verified.origin.to_string(),
-                "position": verified.index,
-                "tree_size": verified.size,
-                "root": verified.root.to_string(),
-                "seen_at": seen,
-                "group": group,
-                "event": word,
-                "fields": event.map(describe::fields),
-            }))
-        ),
-        Format::Table => {
-            let mut pairs = vec![
-                ("valid", format!("yes, by the policy's {group}")),
-                ("origin", verified.origin.to_string()),
-                (
-                    "position",
-                    format!("{} of {} leaves", verified.index, verified.size),
-                ),
-                ("root", verified.root.to_string()),
-                ("seen at", seen),
-                ("event", word.to_owned()),
-            ];
-            let fields = event.map(describe::fields).unwrap_or_default();
-            for (key, value) in &fields {
-                let text = value
-                    .as_str()
-                    .map_or_else(|| value.to_string(), str::to_owned);
-                pairs.push((key.as_str(), text));
-            }
-            print!("{}", output::lines(&pairs));
-            println!(
-                "This proves history only. Whether anything has been latched since is a question for the nodes."
-            );
+    let answer = json!({
+        "valid": true,
+        "proves": "history only",
+        "origin": verified.origin.to_string(),
+        "position": verified.index,
+        "tree_size": verified.size,
+        "root": verified.root.to_string(),
+        "seen_at": seen,
+        "group": group,
+        "event": word,
+        "fields": event.map(describe::fields),
+    });
+    output::print(format, &answer, |_| {
+        let mut pairs = vec![
+            ("valid", format!("yes, by the policy's {group}")),
+            ("origin", verified.origin.to_string()),
+            (
+                "position",
+                format!("{} of {} leaves", verified.index, verified.size),
+            ),
+            ("root", verified.root.to_string()),
+            ("seen at", seen),
+            ("event", word.to_owned()),
+        ];
+        let fields = event.map(describe::fields).unwrap_or_default();
+        for (key, value) in &fields {
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            pairs.push((key.as_str(), text));
         }
-    }
+        output::lines(&pairs) + HISTORY_ONLY
+    })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {

@@ -79,7 +79,7 @@ pub(crate) async fn run(common: &Common) -> Done {
         .zip(&answers)
         .map(|(member, answer)| node(&member.name, &member.address, answer));
     let (report, code) = judge(&client, nodes.collect(), &answers);
-    output::print(common.output, &report, text);
+    output::print(common.output, &report, text)?;
     Ok(code)
 }
 

@@ -16,6 +16,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::Command;
 
+use crate::output;
+
 /// How long a process may drain before it is killed.
 const DRAIN: Duration = Duration::from_secs(15);
 /// How long a diagnostics page may take.
@@ -132,7 +134,10 @@ impl Child {
     /// Waits until it has ended; kills it if that takes too long.
     pub(super) async fn stopped(&mut self) {
         if world::timeout(DRAIN, self.process.wait()).await.is_err() {
-            eprintln!("process {} does not stop by itself and is killed", self.pid);
+            output::note(&format!(
+                "process {} does not stop by itself and is killed",
+                self.pid
+            ));
             // Already gone: nothing to kill.
             let _ = self.process.kill().await;
         }
