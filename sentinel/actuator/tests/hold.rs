@@ -384,3 +384,29 @@ fn what_is_unknown_or_unreadable_holds_everything_and_known_bytes_narrow_it() {
     bench.actuator.red(&unreadable, None);
     assert!(holds_everything(&bench.actuator.hold));
 }
+
+/// FAULTS 26: the stop's own work starves no beat, and there is a way out that is not silence.
+#[test]
+fn fault_026_a_stuck_stop_leaves_beats_and_permits_alone() {
+    let mut bench = Bench::new();
+    let digest = bench.world.freeze(MAIN, 0, 7);
+    let intent = bench.world.intent(digest);
+    let red = bench.red(subject("other"));
+    bench.actuator.red(&red, None);
+    bench.latch(&red);
+    let latched = bench.world.events.last().unwrap().clone();
+    bench.actuator.event(&latched, None);
+    // The journal answers nothing for ten minutes.
+    while bench.actuator.now < 600_000 {
+        bench.actuator.timeout();
+        bench.beat();
+        assert_eq!(bench.answer(&intent), Answer::Permit);
+    }
+    assert!(bench.actuator.submitted.len() > 100);
+    assert!(bench.actuator.holds(&subject("other")));
+    // The way out: the stop ends, a reset takes the ground away, its proof lowers HOLD.
+    bench.world.stop(LatchNumber(1));
+    bench.world.state.authority.grounds.clear();
+    bench.narrow().unwrap();
+    assert!(!bench.actuator.holds(&subject("other")));
+}

@@ -275,7 +275,7 @@ fn take(net: &mut Net, step: Step, serial: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 20, ..ProptestConfig::default() })]
 
     /// M1-I32, M1-I35, M1-I36: every RED latches once, every latch is ended by exactly one
     /// marker, the outbox closes, and HOLD covers what was raised.

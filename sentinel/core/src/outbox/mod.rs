@@ -461,8 +461,9 @@ impl Outbox {
         }
     }
 
+    /// In force until a reset, however long ago it was closed.
     fn states_everything(&self) -> bool {
-        self.verdicts.values().any(is_everything)
+        self.standing.contains(&RedScope::Everything)
     }
 
     fn state_everything(&mut self, now: u64) {
