@@ -181,6 +181,74 @@ fn a_bad_share_is_named_and_another_subset_succeeds_without_a_second_vote() {
 }
 
 #[test]
+fn a_share_for_another_package_is_dropped_and_the_first_answer_counts() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let scope = court.world.scope();
+    let (mut coordinator, steps) = court.coordinator(&frozen, 1);
+    let packages = up_to_packages(&mut court, &frozen, &mut coordinator, steps);
+    assert_eq!(packages.len(), 3);
+    let mut last = Vec::new();
+    for (to, package) in packages {
+        let at = member(&to);
+        let share = court.desks[at].sign(&package).unwrap();
+        let mut other = share.open::<SignatureShareV1>().unwrap().record().clone();
+        other.package_digest = Digest::ZERO;
+        let other = Envelope::seal(scope, &key(VERIFIERS[at].1), &other);
+        let dropped = coordinator.handle_share(&to, &other, 0);
+        assert_eq!(dropped, Err(AnswerFault::OtherPackage));
+        if at == 1 {
+            // A bad share first: a good one after it does not undo it.
+            let bad = falsified(scope, at, &share);
+            assert_eq!(coordinator.handle_share(&to, &bad, 0), Ok(vec![]));
+        }
+        last = coordinator.handle_share(&to, &share, 0).unwrap();
+    }
+    let Some(Step::Blame(blame)) = last.first() else {
+        panic!("{last:?}");
+    };
+    assert_eq!(blame.verifier_id, name(1));
+    let evidence = blame.share.open::<SignatureShareV1>().unwrap();
+    assert_eq!(evidence.record().package_digest, blame.package.digest());
+}
+
+/// Carries out steps, in any order, up to the first packages.
+fn up_to_packages(
+    court: &mut Court,
+    frozen: &FrozenIntent,
+    coordinator: &mut Coordinator,
+    mut steps: Vec<Step>,
+) -> Vec<(VerifierId, SigningPackageV1)> {
+    let mut packages = Vec::new();
+    while let Some(step) = steps.pop() {
+        steps.extend(match step {
+            Step::Ask { to, term } => {
+                let at = member(&to);
+                let answer = court.desks[at]
+                    .packet(frozen, asked(term), approve(at))
+                    .unwrap();
+                coordinator.handle_sealed(&to, answer, 0).unwrap()
+            }
+            Step::Open { to, sheet } => {
+                let vote = court.desks[member(&to)].open(&sheet).unwrap();
+                coordinator.handle_opened(&to, &vote, 0).unwrap()
+            }
+            Step::Sentinel => {
+                let green = court.green(frozen.digest());
+                coordinator.handle_verdict(&green, 0).unwrap()
+            }
+            Step::Sign { to, package } => {
+                packages.push((to, *package));
+                Vec::new()
+            }
+            other => panic!("{other:?}"),
+        });
+    }
+    packages.sort_by(|a, b| a.0.cmp(&b.0));
+    packages
+}
+
+#[test]
 fn two_bad_shares_leave_nobody_to_sign() {
     let mut court = Court::new();
     let frozen = court.freeze(1);

@@ -425,6 +425,42 @@ fn round_2_before_round_1_is_asked_to_come_again_and_a_strangers_is_refused() {
 }
 
 #[test]
+fn fault_039_a_fellow_cannot_speak_in_round_2_for_another() {
+    let mut hall = Hall::new();
+    let told = hall.round1();
+    let (_, _, message) = told
+        .iter()
+        .find(|(from, to, _)| *from == 1 && *to == 1)
+        .unwrap();
+    let envelope = Envelope::from_canonical(message).unwrap();
+    let said = CeremonyRound2V1::from_canonical(&envelope.body.0).unwrap();
+    let forged = Envelope::seal(envelope.scope, &key(VERIFIERS[2].1), &said);
+    assert_eq!(
+        fault(hall.runs[0].handle_round2(&forged.to_canonical())),
+        CeremonyFault::NotAuthorised
+    );
+    assert!(hall.runs[0].handle_round2(message).is_ok());
+}
+
+#[test]
+fn fault_042_a_share_that_does_not_fit_its_public_share_does_not_sign() {
+    let (_, genesis) = journal_with(["east", "north", "south", "west"]);
+    let terms = Terms::of_genesis(&genesis).unwrap();
+    let mut desks = desks(&terms);
+    let confirmations = ceremony(&terms, &mut desks, 1);
+    let confirmed = confirmations[0].open::<KeyConfirmationV1>().unwrap();
+    let key = QuorumKey::of(confirmed.record());
+    let mut bytes = desks[0].disk.shares().remove(0);
+    // Another secret with a checksum that fits: what a careful hand could write.
+    let sum_at = bytes.len() - 32;
+    bytes[sum_at - 32] ^= 1;
+    let sum = Digest::of(&bytes[..sum_at]);
+    bytes[sum_at..].copy_from_slice(&sum.0);
+    let share = SealedShare::from_bytes(&bytes, terms.scope().organism_id, 1).unwrap();
+    assert_eq!(share.activate(&key).err(), Some(ShareError::Contradiction));
+}
+
+#[test]
 fn fault_042_a_share_is_of_its_organism_member_suite_epoch_and_group_or_nothing() {
     let (_, genesis) = journal_with(["east", "north", "south", "west"]);
     let terms = Terms::of_genesis(&genesis).unwrap();

@@ -297,6 +297,7 @@ fn fault_032_one_nonce_answers_one_package_while_running() {
 /// Every way to alter a package, with what the verifier says to it.
 type Tamper = fn(&mut Court, &mut SigningPackageV1);
 
+/// Of the commitments, the sheet and the votes.
 fn tampers() -> Vec<(&'static str, Tamper, Refused)> {
     vec![
         (
@@ -440,6 +441,69 @@ fn tampers() -> Vec<(&'static str, Tamper, Refused)> {
             |_, p| {
                 p.green = resign::<SentinelVerdictV1>(&p.green, SENTINEL, |v| {
                     v.autonomy_epoch = v.autonomy_epoch.next();
+                });
+            },
+            Refused::SentinelRequired,
+        ),
+        (
+            "GREEN under another constitution",
+            |_, p| {
+                p.green = resign::<SentinelVerdictV1>(&p.green, SENTINEL, |v| {
+                    v.constitution_epoch = v.constitution_epoch.next()
+                });
+            },
+            Refused::SentinelRequired,
+        ),
+        (
+            "GREEN about other bytes",
+            |_, p| {
+                p.green = resign::<SentinelVerdictV1>(&p.green, SENTINEL, |v| {
+                    v.intent_core_ref = IntentDigest(Digest::ZERO)
+                });
+            },
+            Refused::SentinelRequired,
+        ),
+        (
+            "GREEN under another canonicalization rule",
+            |_, p| {
+                p.green = resign::<SentinelVerdictV1>(&p.green, SENTINEL, |v| {
+                    v.intent_canonicalization_version = 2
+                });
+            },
+            Refused::SentinelRequired,
+        ),
+        (
+            "GREEN about another risk",
+            |_, p| {
+                p.green = resign::<SentinelVerdictV1>(&p.green, SENTINEL, |v| {
+                    v.risk_scope_digest = Digest::ZERO
+                });
+            },
+            Refused::SentinelRequired,
+        ),
+        (
+            "GREEN about another candidate",
+            |_, p| {
+                p.green = resign::<SentinelVerdictV1>(&p.green, SENTINEL, |v| {
+                    v.candidate_digest_optional = None
+                });
+            },
+            Refused::SentinelRequired,
+        ),
+        (
+            "GREEN about other evidence",
+            |_, p| {
+                p.green = resign::<SentinelVerdictV1>(&p.green, SENTINEL, |v| {
+                    v.metric_evidence_rollback_digest = Digest::ZERO
+                });
+            },
+            Refused::SentinelRequired,
+        ),
+        (
+            "GREEN of another sentinel build",
+            |_, p| {
+                p.green = resign::<SentinelVerdictV1>(&p.green, SENTINEL, |v| {
+                    v.sentinel_identity_key_binary_policy_digest = Digest::ZERO
                 });
             },
             Refused::SentinelRequired,
@@ -621,6 +685,51 @@ impl IntoVerifier for Name {
     fn into_verifier(self) -> VerifierId {
         VerifierId(self)
     }
+}
+
+#[test]
+fn a_fellow_with_a_role_in_the_intent_is_not_counted() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let package = court.package(&frozen, first_three(), approve);
+    let votes: Vec<Signed<VoteV1>> = package.votes.iter().map(|v| v.open().unwrap()).collect();
+    let count = |intent: &SovereignActionIntentV1| {
+        let sheet = &package.sheet;
+        redlatch_ballot::tally::count(&court.terms, intent, frozen.digest(), sheet, &votes)
+    };
+    assert_eq!(count(frozen.intent()).unwrap().len(), 4);
+    for role in 0..4 {
+        let mut intent = frozen.intent().clone();
+        let fellow = SubjectId(name(role).0);
+        match role {
+            0 => intent.proposer_subject_id = fellow,
+            1 => intent.executor_subject_id_optional = Some(fellow),
+            2 => intent.promotion_target_subject_id_optional = Some(fellow),
+            _ => intent.caller_subject_id = fellow,
+        }
+        assert_eq!(count(&intent), Err(TallyFault::SelfAuthorization));
+    }
+}
+
+#[test]
+fn a_verifier_that_seals_twice_is_noticed() {
+    let mut court = Court::new();
+    let frozen = court.freeze(1);
+    let (mut coordinator, _) = court.coordinator(&frozen, 1);
+    let first = court.desks[0]
+        .packet(&frozen, asked(1), approve(0))
+        .unwrap();
+    coordinator.handle_sealed(&name(0), first, 0).unwrap();
+    court.desks[0]
+        .disk
+        .0
+        .remove(&Row::ballot_key(&frozen.digest()));
+    court.crash(0);
+    let second = court.desks[0].packet(&frozen, asked(1), reject(0)).unwrap();
+    assert_eq!(
+        coordinator.handle_sealed(&name(0), second, 0),
+        Err(AnswerFault::Equivocation)
+    );
 }
 
 #[test]
