@@ -1,0 +1,230 @@
+//! What a verifier keeps: the rows of its machine, its findings, what it remembers of its fellows.
+//!
+//! ```text
+//!   signer      boot counter, ballots, ceremonies, shares     keys as redlatch_ballot::Row names them
+//!   findings    findings of votes, by digest
+//!   fellows     latest boot heard of each fellow
+//!   journal     receipt of the key's activation
+//! ```
+//!
+//! Shares stand in the store's file unencrypted; the folder is its owner's alone. Nothing is ever deleted.
+
+use redlatch_ballot::messages::CeremonyId;
+use redlatch_ballot::records::{BallotRecordV1, BootRecordV1, CeremonyRecordV1};
+use redlatch_ballot::verifier::Stored;
+use redlatch_ballot::{Row, SealedShare, ShareError};
+use redlatch_link::store::{Reader, Store, StoreError, Table};
+use redlatch_types::records::{BootClaimV1, FindingsV1};
+use redlatch_types::{Canonical, Digest, Envelope, IntentDigest, KeyEpoch, OrganismId, Signed};
+use zeroize::Zeroizing;
+
+const SIGNER: Table = Table("signer");
+const FINDINGS: Table = Table("findings");
+const FELLOWS: Table = Table("fellows");
+const JOURNAL: Table = Table("journal");
+
+const ACTIVATION: &[u8] = b"quorum-key-activated";
+/// Most shares looked at; a ceremony that failed late leaves one behind.
+const SHARES_MAX: usize = 1024;
+
+/// Why the store does not give what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// The store failed; the process must end.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A row is there and cannot be read.
+    #[error("the {0} in the store cannot be read")]
+    Unreadable(&'static str),
+    /// A share is not this verifier's.
+    #[error("a key share in the store: {0}")]
+    Share(#[from] ShareError),
+}
+
+fn row<T: Canonical>(
+    view: &dyn Reader,
+    table: Table,
+    key: &[u8],
+    what: &'static str,
+) -> Result<Option<T>, KeptError> {
+    let Some(bytes) = view.get(table, key)? else {
+        return Ok(None);
+    };
+    T::from_canonical(&bytes)
+        .map(Some)
+        .map_err(|_| KeptError::Unreadable(what))
+}
+
+/// Writes rows in one durable transaction.
+pub(crate) fn persist<S: Store>(store: &S, rows: &[Row]) -> Result<(), StoreError> {
+    store.write(|view| {
+        rows.iter()
+            .try_for_each(|row| view.put(SIGNER, &row.key(), &row.value()))
+    })
+}
+
+/// The ballot on an intent.
+pub(crate) fn ballot<S: Store>(
+    store: &S,
+    intent: &IntentDigest,
+) -> Result<Option<BallotRecordV1>, KeptError> {
+    store.read(|view| row(view, SIGNER, &Row::ballot_key(intent), "ballot"))
+}
+
+/// Whether a ceremony was begun here.
+pub(crate) fn begun<S: Store>(
+    store: &S,
+    id: &CeremonyId,
+) -> Result<Option<CeremonyRecordV1>, KeptError> {
+    store.read(|view| row(view, SIGNER, &Row::ceremony_key(id), "ceremony"))
+}
+
+/// Every share, by ascending epoch.
+pub(crate) fn shares<S: Store>(
+    store: &S,
+    organism: OrganismId,
+    identifier: u16,
+) -> Result<Vec<SealedShare>, KeptError> {
+    let (from, to) = ([Row::SHARES], [Row::SHARES + 1]);
+    let pairs = store.range(SIGNER, &from, Some(&to), SHARES_MAX)?;
+    let mut shares = Vec::new();
+    for (_, bytes) in pairs {
+        let bytes = Zeroizing::new(bytes);
+        shares.push(SealedShare::from_bytes(&bytes, organism, identifier)?);
+    }
+    Ok(shares)
+}
+
+/// What the start is decided by.
+///
+/// # Errors
+/// [`KeptError`].
+pub fn stored<S: Store>(
+    store: &S,
+    organism: OrganismId,
+    identifier: u16,
+) -> Result<Stored, KeptError> {
+    let boot: Option<BootRecordV1> =
+        store.read(|view| row(view, SIGNER, &Row::boot_key(), "boot counter"))?;
+    let shares = shares(store, organism, identifier)?;
+    Ok(Stored {
+        boot,
+        share_epoch: shares
+            .iter()
+            .map(SealedShare::epoch)
+            .max()
+            .unwrap_or(KeyEpoch(0)),
+        // Fellows are asked once this process runs; until then it does not vote.
+        remembered_generation: None,
+    })
+}
+
+/// Keeps findings under their digest, before the vote that names it.
+pub(crate) fn keep_findings<S: Store>(store: &S, findings: &FindingsV1) -> Result<(), StoreError> {
+    store.put(FINDINGS, &findings.digest().0, &findings.to_canonical())
+}
+
+/// Findings whose vote was opened; before that nobody is told (FAULTS 31).
+pub(crate) fn opened_findings<S: Store>(
+    store: &S,
+    digest: &Digest,
+) -> Result<Option<FindingsV1>, KeptError> {
+    store.read(|view| {
+        let found: Option<FindingsV1> = row(view, FINDINGS, &digest.0, "findings")?;
+        let Some(findings) = found else {
+            return Ok(None);
+        };
+        let key = Row::ballot_key(&findings.intent_digest);
+        let ballot: Option<BallotRecordV1> = row(view, SIGNER, &key, "ballot")?;
+        let opened = ballot.is_some_and(|ballot| ballot.opened_sheet.is_some());
+        Ok(opened.then_some(findings))
+    })
+}
+
+/// Remembers a fellow's boot if it is later than the one known. Gives what is remembered now.
+pub(crate) fn remember_boot<S: Store>(
+    store: &S,
+    claim: &Signed<BootClaimV1>,
+) -> Result<Envelope, KeptError> {
+    let key = claim.record().verifier_id.as_str().as_bytes();
+    let known: Option<Envelope> = store.read(|view| row(view, FELLOWS, key, "fellow's boot"))?;
+    if let Some(known) = known {
+        let generation = known
+            .open::<BootClaimV1>()
+            .map_err(|_| KeptError::Unreadable("fellow's boot"))?
+            .record()
+            .generation;
+        if generation >= claim.record().generation {
+            return Ok(known);
+        }
+    }
+    store.put(FELLOWS, key, &claim.envelope().to_canonical())?;
+    Ok(claim.envelope().clone())
+}
+
+/// The receipt of the key's activation, as it was verified.
+pub(crate) fn activation<S: Store>(store: &S) -> Result<Option<Vec<u8>>, StoreError> {
+    store.get(JOURNAL, ACTIVATION)
+}
+
+/// Keeps the receipt of the key's activation.
+pub(crate) fn keep_activation<S: Store>(store: &S, receipt: &str) -> Result<(), StoreError> {
+    store.put(JOURNAL, ACTIVATION, receipt.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use redlatch_link::store::SimDisk;
+    use redlatch_types::{Scope, SigningKey};
+
+    use super::*;
+
+    fn claim(generation: u64, boot: u8) -> Signed<BootClaimV1> {
+        let scope = Scope {
+            organism_id: OrganismId(Digest::ZERO),
+            organism_epoch: 1,
+        };
+        let claim = BootClaimV1 {
+            verifier_id: "vb".parse().unwrap(),
+            generation,
+            boot: Digest([boot; 32]),
+            key_epoch: KeyEpoch(0),
+        };
+        let sealed = Envelope::seal(scope, &SigningKey::from_seed([9; 32]), &claim);
+        sealed.open().unwrap()
+    }
+
+    #[test]
+    fn fault_034_a_fellows_memory_only_goes_forward() {
+        let disk = SimDisk::new();
+        let store = disk.open().unwrap();
+        let fifth = claim(5, 1).envelope().clone();
+        assert_eq!(remember_boot(&store, &claim(5, 1)).unwrap(), fifth);
+        assert_eq!(remember_boot(&store, &claim(4, 2)).unwrap(), fifth);
+        assert_eq!(remember_boot(&store, &claim(5, 3)).unwrap(), fifth);
+        drop(store);
+        disk.crash();
+        let store = disk.open().unwrap();
+        assert_eq!(remember_boot(&store, &claim(5, 3)).unwrap(), fifth);
+        let sixth = claim(6, 4).envelope().clone();
+        assert_eq!(remember_boot(&store, &claim(6, 4)).unwrap(), sixth);
+    }
+
+    #[test]
+    fn findings_nobody_opened_are_nobodys() {
+        let disk = SimDisk::new();
+        let store = disk.open().unwrap();
+        let findings = FindingsV1 {
+            intent_digest: IntentDigest(Digest::of(b"intent")),
+            verifier_id: "va".parse().unwrap(),
+            findings: vec![],
+        };
+        keep_findings(&store, &findings).unwrap();
+        assert!(
+            opened_findings(&store, &findings.digest())
+                .unwrap()
+                .is_none()
+        );
+        assert!(opened_findings(&store, &Digest::ZERO).unwrap().is_none());
+    }
+}
