@@ -89,7 +89,9 @@ const ENTRIES_KEPT_BEHIND_SNAPSHOT: u64 = 1_024;
 /// # Errors
 /// If the timing contradicts itself (heartbeat not below the election wait, minimum not below
 /// maximum); the text is openraft's.
-pub fn openraft_config(timing: Timing) -> Result<Arc<openraft::Config>, openraft::ConfigError> {
+pub fn openraft_config(
+    timing: Timing,
+) -> Result<Arc<openraft::Config>, Box<openraft::ConfigError>> {
     let config = openraft::Config {
         cluster_name: String::from("redlatch"),
         heartbeat_interval: timing.heartbeat_ms,
@@ -102,7 +104,7 @@ pub fn openraft_config(timing: Timing) -> Result<Arc<openraft::Config>, openraft
         max_in_snapshot_log_to_keep: ENTRIES_KEPT_BEHIND_SNAPSHOT,
         ..openraft::Config::default()
     };
-    config.validate().map(Arc::new)
+    config.validate().map(Arc::new).map_err(Box::new)
 }
 
 #[cfg(test)]

@@ -381,18 +381,10 @@ fn entries_in(
     Ok(entries)
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "used as a function in map_err"
-)]
 fn stopped(error: impl std::fmt::Display) -> Status {
     Status::unavailable(format!("consensus has stopped: {error}"))
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "used as a function in map_err"
-)]
 fn unreadable(fault: crate::engine::StorageFault) -> Status {
     Status::unavailable(fault.to_string())
 }
