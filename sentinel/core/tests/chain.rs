@@ -100,6 +100,13 @@ fn fault_055_the_tail_cannot_vanish_and_nobody_else_can_rechain() {
         .entries()
         .map(|(_, e)| e.envelope.clone())
         .collect();
+    // The head of one and the tail of the other, against either anchor.
+    for (head, tail) in [(&whole, &other), (&other, &whole)] {
+        let spliced: Vec<_> = head[..10].iter().chain(&tail[10..]).collect();
+        let found = verify_chain(owner, Head::ZERO, spliced, anchor);
+        let number = OutboxEpoch(11);
+        assert_eq!(found, Err(ChainFault::Unlinked { number }));
+    }
     let found = verify_chain(owner, Head::ZERO, &other, anchor);
     assert_eq!(found, Err(ChainFault::Forked { anchor }));
 }
