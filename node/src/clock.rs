@@ -32,11 +32,16 @@ struct Seen {
 }
 
 impl ClockFitness {
-    /// A clock of which nothing is known: fit.
-    pub fn new(clock: WallClock) -> ClockFitness {
+    /// A clock of which nothing is known: fit. `last` is the tick that was applied before this boot; how
+    /// long ago that was says nothing about the clock.
+    pub fn new(clock: WallClock, last: TickNumber) -> ClockFitness {
+        let seen = Seen {
+            tick: last,
+            ..Seen::default()
+        };
         ClockFitness {
             clock,
-            seen: Mutex::default(),
+            seen: Mutex::new(seen),
         }
     }
 
@@ -98,7 +103,7 @@ mod tests {
     use super::*;
 
     fn fitness() -> ClockFitness {
-        ClockFitness::new(WallClock::new(|| 0))
+        ClockFitness::new(WallClock::new(|| 0), TickNumber(0))
     }
 
     #[test]
@@ -127,6 +132,15 @@ mod tests {
         assert!(fitness.is_reported());
         fitness.judge_at(TickNumber(3), 21_000, 21_000, later);
         assert!(fitness.is_fit() && !fitness.is_reported());
+    }
+
+    #[test]
+    fn a_tick_from_before_this_boot_says_nothing() {
+        let fitness = ClockFitness::new(WallClock::new(|| 0), TickNumber(7));
+        fitness.judge(TickNumber(7), 10_000);
+        assert!(fitness.is_fit());
+        fitness.judge(TickNumber(8), 10_000);
+        assert!(!fitness.is_fit());
     }
 
     #[test]

@@ -136,7 +136,7 @@ async fn aborts<E: Engine>(desk: Arc<Desk<E>>) {
         if !desk.raft.leads() {
             continue;
         }
-        for (id, reason) in desk.raft.read(|state| void(&state.authority)) {
+        for (id, reason) in desk.raft.read(|state| void_transactions(&state.authority)) {
             tracing::info!(transaction = %id, ?reason, "ending a void transaction");
             let command = RawCommand::Abort(id, reason).to_canonical();
             let proposed = desk
@@ -151,7 +151,7 @@ async fn aborts<E: Engine>(desk: Arc<Desk<E>>) {
 }
 
 /// Prepared transactions whose end the journal would accept, with the reason that it would accept.
-fn void(authority: &Authority) -> Vec<(TransactionId, AbortReason)> {
+pub fn void_transactions(authority: &Authority) -> Vec<(TransactionId, AbortReason)> {
     let prepared = authority
         .transactions
         .iter()

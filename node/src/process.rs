@@ -111,7 +111,7 @@ impl<E: Engine> NodeProcess<E> {
         let (node_id, roster) = own_place(&parts)?;
         let (peers, clients) = listeners(&parts).await?;
         let (peers_address, clients_address) = (peers.address(), clients.address());
-        let clock = Arc::new(ClockFitness::new(parts.clock.clone()));
+        let clock = parts.clock.clone();
         let record_key = Arc::clone(&parts.keys.record);
         let metrics = NodeMetrics::new(&parts.metrics);
         let opened = RaftNode::open(raft_config(parts, node_id, &roster)?).await?;
@@ -120,11 +120,12 @@ impl<E: Engine> NodeProcess<E> {
         let peer_server = world::spawn(transport::serve(peers, routes, until(stopped.clone())));
         let raft = joined(opened).await?;
         conditions.peers.met();
+        let last_tick = raft.read(|state| state.authority.clock.tick);
         let desk = Arc::new(Desk {
             raft,
             record_key,
             held: Arc::new(HeldReds::default()),
-            clock,
+            clock: Arc::new(ClockFitness::new(clock, last_tick)),
             metrics,
             genesis_roster: roster,
         });

@@ -262,6 +262,39 @@ mod tests {
     }
 
     #[test]
+    fn m1_i6_livez_answers_while_the_nodes_own_threads_are_stuck() {
+        let diagnostics = Diagnostics::default();
+        let _unmet = diagnostics
+            .readiness
+            .condition("genesis", "not applied yet");
+        let anywhere = "127.0.0.1:0".parse().expect("an address");
+        let endpoint = diagnostics::start(anywhere, diagnostics).expect("listening");
+        let (release, stuck) = std::sync::mpsc::channel::<()>();
+        let node = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            // As an apply that never ends: the only thread of the runtime waits for ever.
+            runtime.expect("a runtime").block_on(async { stuck.recv() })
+        });
+        assert_eq!(code(endpoint.address(), "/livez"), "200");
+        assert_eq!(code(endpoint.address(), "/readyz"), "503");
+        drop(release);
+        assert!(node.join().expect("released").is_err());
+    }
+
+    fn code(address: std::net::SocketAddr, path: &str) -> String {
+        use std::io::{Read, Write};
+        let mut stream = std::net::TcpStream::connect(address).expect("connected");
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
+        .expect("asked");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        answer.split(' ').nth(1).unwrap_or_default().to_owned()
+    }
+
+    #[test]
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Arguments::command().debug_assert();

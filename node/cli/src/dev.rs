@@ -6,6 +6,7 @@
 
 mod child;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use clap::Args;
 use redlatch_link::build_id::build_id_of;
 use redlatch_link::config::{self, Sources};
 use redlatch_link::exit::{ExitCode, Failure};
+use redlatch_link::file;
 use redlatch_link::world::{self, Monotonic};
 use redlatch_node::NodeConfig;
 use serde_json::json;
@@ -50,6 +52,7 @@ pub(crate) async fn run(arguments: &DevArguments, common: &Common) -> Done {
         output::note(&format!("made a new organism in {}", folder.display()));
     }
     init::warn();
+    let _lock = lock(folder)?;
     let binary = node_binary()?;
     let mut nodes = start(folder, &binary)?;
     let ready = Duration::from_secs(arguments.ready_within);
@@ -66,8 +69,9 @@ pub(crate) async fn run(arguments: &DevArguments, common: &Common) -> Done {
         Ok(true) => show(folder, &nodes, common.output).map(|_| true),
         other => other,
     };
+    let mut all_ended = false;
     if let Ok(true) = begun {
-        watch(&mut nodes).await;
+        all_ended = watch(&mut nodes).await;
     }
     output::note(&format!("stopping {} processes", nodes.len()));
     for node in &nodes {
@@ -77,7 +81,22 @@ pub(crate) async fn run(arguments: &DevArguments, common: &Common) -> Done {
         node.child.stopped().await;
     }
     output::note("stopped");
-    begun.map(|_| 0)
+    begun.map(|_| u8::from(all_ended))
+}
+
+/// Holds the folder for this command: two of them would start every process twice.
+fn lock(folder: &Path) -> Result<File, Failure> {
+    let place = folder.join("run");
+    file::create_private_folder(&place)?;
+    let path = place.join("dev.lock");
+    let taken = |error: &dyn std::fmt::Display| {
+        let text = format!("{} is in use: {error}", folder.display());
+        Failure::new(ExitCode::Unavailable, text)
+            .hint("another `redlatch dev` runs on this folder: stop it first")
+    };
+    let file = File::create(&path).map_err(|error| taken(&error))?;
+    file.try_lock().map_err(|error| taken(&error))?;
+    Ok(file)
 }
 
 /// The node's executable beside this one: both come from one build.
@@ -222,8 +241,8 @@ fn show(folder: &Path, nodes: &[Node], format: Format) -> Result<output::Reader,
     })
 }
 
-/// Says when a process ends, until all have, or somebody asks to stop.
-async fn watch(nodes: &mut [Node]) {
+/// Says when a process ends, until all have (true), or somebody asks to stop.
+async fn watch(nodes: &mut [Node]) -> bool {
     let watching = async {
         loop {
             let mut running = 0;
@@ -244,7 +263,7 @@ async fn watch(nodes: &mut [Node]) {
     };
     tokio::select! {
         biased;
-        () = world::stop_signal() => {}
-        () = watching => {}
+        () = world::stop_signal() => false,
+        () = watching => true,
     }
 }
