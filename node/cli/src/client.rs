@@ -17,7 +17,7 @@ use redlatch_types::records::{
     CausalEnvelopeV1, ClientIdentityV1, GenesisV1, ProposalV1, StatusV1, WithdrawalV1,
 };
 use redlatch_types::{
-    Bytes, Canonical, Digest, Envelope, EventId, Refusal, Scope, Signed, SigningKey,
+    Bytes, Canonical, Digest, Envelope, EventId, Record, Refusal, Scope, Signed, SigningKey,
 };
 use serde::{Deserialize, Serialize};
 
@@ -205,6 +205,11 @@ impl Signer {
         let payload = Bytes(withdrawal.to_canonical());
         let envelope = self.envelope(stamp, event, &payload);
         RawCommand::Withdraw(envelope, payload).to_canonical()
+    }
+
+    /// A record signed by this subject.
+    pub(crate) fn seal<T: Record>(&self, scope: Scope, record: &T) -> Envelope {
+        Envelope::seal(scope, &self.key, record)
     }
 
     fn envelope(&self, stamp: &Stamp, event: EventId, payload: &Bytes) -> Envelope {

@@ -11,13 +11,17 @@
 
 #![forbid(unsafe_code)]
 
+mod attest;
 mod bench;
 mod client;
 mod describe;
 mod dev;
+mod gate;
+mod git;
 mod init;
 mod intent;
 mod journal;
+mod land;
 mod output;
 mod receipt;
 mod status;
@@ -91,6 +95,13 @@ enum Command {
         #[command(subcommand)]
         command: intent::IntentCommand,
     },
+    /// Land a commit on a branch behind a gate.
+    Land(land::Land),
+    /// Stand in front of a git repository; attest what a command came to.
+    Gate {
+        #[command(subcommand)]
+        command: gate::GateCommand,
+    },
     /// Measure.
     Bench {
         #[command(subcommand)]
@@ -156,6 +167,8 @@ async fn run(arguments: Arguments) -> Done {
         Command::Journal { command } => journal::run(&command, &common).await,
         Command::Receipt { command } => receipt::run(&command, &common).await,
         Command::Intent { command } => intent::run(&command, &common).await,
+        Command::Land(arguments) => land::run(&arguments, &common).await,
+        Command::Gate { command } => gate::run(&command, &common).await,
         Command::Bench { command } => bench::run(&command, &common).await,
         Command::Node {
             command: NodeCommand::Config { command },

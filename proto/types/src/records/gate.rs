@@ -132,17 +132,17 @@ impl GateReceiptV1 {
     }
 }
 
-/// An enrolled client brings a candidate to a gate. Signed by the client. A repeat leads to the
-/// same ref at the same commit, so it needs no freshness.
+/// An enrolled client brings a candidate, or evidence about one, to a gate. Signed by the client.
+/// A repeat leads to the same ref at the same object, so it needs no freshness.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(map)]
 pub struct CandidatePushV1 {
     /// Repository, by the name under which gates and grants know it.
     #[n(0)]
     pub repository: Name,
-    /// Full object id of the commit.
+    /// Full object id of the commit, or of the evidence's blob.
     #[n(1)]
-    pub commit: Bytes,
+    pub object: Bytes,
 }
 
 #[cfg(test)]
