@@ -336,3 +336,82 @@ fn m1_l4_the_latch_comes_from_the_journal_and_stays_until_its_end() {
         Refusal::RedLatched
     );
 }
+
+/// The governance moves on between decision and COMMIT: each field alone voids the step.
+#[test]
+fn m1_i27_nothing_is_substituted_after_the_verdict() {
+    type Change = fn(&mut redlatch_journal::authority::Governance);
+    let changes: &[Change] = &[
+        |g| g.epoch.active_mode = Mode::FullAutonomy,
+        |g| g.epoch.activation_receipt_id = Digest::of(b"x"),
+        |g| g.constitution.constitution_epoch = ConstitutionEpoch(2),
+        |g| g.constitution.objectives_non_goals.clear(),
+        |g| g.constitution.quorum_signature_required = false,
+        |g| g.constitution.independence_spec.quorum_threshold = 4,
+        |g| g.kernel.minimum_quorum_threshold = 4,
+        |g| g.organism_epoch = 2,
+    ];
+    for (i, change) in changes.iter().enumerate() {
+        let mut world = World::new();
+        let digest = world.freeze(MAIN, 0, 7);
+        let capability = world.authorize(digest);
+        let governance = world.state.authority.governance.clone();
+        change(world.state.authority.governance.as_mut().unwrap());
+        assert_eq!(
+            world.refused(RawCommand::Prepare(digest, capability)),
+            Refusal::EpochFenced,
+            "before PREPARE, change {i}"
+        );
+        world.state.authority.governance = governance;
+        let Accepted::Prepared(id) = world.ok(RawCommand::Prepare(digest, capability)) else {
+            panic!()
+        };
+        change(world.state.authority.governance.as_mut().unwrap());
+        assert_eq!(
+            world.refused(RawCommand::Commit(id)),
+            Refusal::EpochFenced,
+            "before COMMIT, change {i}"
+        );
+    }
+}
+
+#[test]
+fn m1_l13_an_expired_constitution_and_a_revoked_party_stop_everything_positive() {
+    type Change = fn(&mut redlatch_journal::authority::Governance);
+    let revoke: &[(Refusal, Change)] = &[
+        (Refusal::Expired, |g| {
+            g.constitution.expires_at_optional = Some(START + 1_000);
+        }),
+        (Refusal::Unauthorized, |g| {
+            g.subjects.get_mut(&id("agent")).unwrap().revoked_at_optional = Some(START);
+        }),
+        (Refusal::Unauthorized, |g| {
+            g.subjects.get_mut(&id("gate")).unwrap().revoked_at_optional = Some(START);
+        }),
+        (Refusal::Unauthorized, |g| g.grants.clear()),
+    ];
+    for (expected, change) in revoke {
+        let mut world = World::new();
+        if *expected == Refusal::Expired {
+            // In force from the start, so that only its end can stop the step.
+            let mut record = redlatch_journal::development::genesis(parties());
+            record.constitution.expires_at_optional = Some(START + 3 * MINUTE);
+            for receipt in &mut record.activations {
+                receipt.target_constitution_digest = record.constitution.digest();
+            }
+            world = World::before_genesis();
+            world.ok(seal_genesis(&record));
+            world.tick(START + 2 * MINUTE);
+            let confirmations = world.key_confirmations(|_, _| {});
+            world.ok(RawCommand::ActivateQuorumKey(confirmations));
+        }
+        let digest = world.freeze(MAIN, 0, 7);
+        let id = world.prepare(digest);
+        if *expected == Refusal::Expired {
+            world.tick(START + 3 * MINUTE);
+        } else {
+            change(world.state.authority.governance.as_mut().unwrap());
+        }
+        assert_eq!(world.refused(RawCommand::Commit(id)), *expected);
+    }
+}
