@@ -37,6 +37,8 @@ pub fn evolve(state: &mut Authority, event: &Event) {
         }
         Event::Frozen(digest, _, intent, origin) => {
             remember(state, origin, Accepted::Frozen(*digest));
+            // The freeze is a commit of its own too: no decision may share its entry.
+            state.stepped.insert(*digest);
             state.intents.insert(
                 *digest,
                 Intent {

@@ -526,6 +526,63 @@ fn two_steps_of_one_intent_never_share_an_entry() {
 }
 
 #[test]
+fn a_freeze_and_its_decision_never_share_an_entry() {
+    let mut world = World::new();
+    let proposal = world.proposal("agent", MAIN, 0, 7);
+    let freeze = world.freeze_command(AGENT, "agent", &proposal);
+    let before = world.state.clone();
+    let Accepted::Frozen(digest) = world.ok(freeze.clone()) else {
+        panic!()
+    };
+    let given = authorize(world.authorization(digest, &approvals()));
+    world.state = before;
+    let outcomes = world.apply_together(vec![freeze, given.clone()]);
+    assert!(outcomes[0].reply.is_ok());
+    assert_eq!(outcomes[1].reply, Err(Refusal::TooEarly));
+    world.ok(given);
+}
+
+#[test]
+fn m1_i12_whoever_has_a_role_in_the_intent_does_not_vote_on_it() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let live = world.state.authority.intents.get_mut(&digest).unwrap();
+    live.intent.promotion_target_subject_id_optional = Some(id("va"));
+    let given = world.authorization(digest, &approvals());
+    assert_eq!(world.refused(authorize(given)), Refusal::SelfAuthorization);
+}
+
+#[test]
+fn fault_043_one_voter_under_two_lines_is_not_two() {
+    use VoteVerdict::Approve;
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let mut given = world.authorization(digest, &[(0, Approve), (1, Approve), (2, Approve)]);
+    given.votes[2] = given.votes[1].clone();
+    assert_eq!(world.refused(authorize(given)), Refusal::InsufficientQuorum);
+}
+
+#[test]
+fn a_sheet_or_a_vote_made_for_something_else_does_not_count() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let mut given = world.authorization(digest, &approvals());
+    given.sheet.intent_digest = IntentDigest(digest_of_other());
+    assert_eq!(world.refused(authorize(given)), Refusal::InsufficientQuorum);
+    // A vote and a decision of another organism epoch.
+    let mut scope = world.scope();
+    scope.organism_epoch = 2;
+    let mut given = world.authorization(digest, &approvals());
+    let vote = VoteV1::from_canonical(&given.votes[0].body.0).unwrap();
+    given.votes[0] = Envelope::seal(scope, &key(20), &vote);
+    assert_eq!(world.refused(authorize(given)), Refusal::WrongOrganism);
+    let mut given = world.authorization(digest, &approvals());
+    let decision = AgentQuorumDecisionV1::from_canonical(&given.decision.body.0).unwrap();
+    given.decision = Envelope::seal(scope, &key(GROUP), &decision);
+    assert_eq!(world.refused(authorize(given)), Refusal::WrongOrganism);
+}
+
+#[test]
 fn fault_020_a_capability_is_spent_once() {
     let mut world = World::new();
     let digest = world.freeze(MAIN, 0, 7);
@@ -799,6 +856,9 @@ fn a_budget_counts_commits_and_live_preparations() {
     assert_eq!(world.refused(prepare.clone()), Refusal::BudgetExceeded);
     world.ok(RawCommand::Commit(id));
     assert_eq!(world.refused(prepare), Refusal::BudgetExceeded);
+    let three = world.freeze("refs/heads/third", 0, 9);
+    let given = world.authorization(three, &approvals());
+    assert_eq!(world.refused(authorize(given)), Refusal::BudgetExceeded);
 }
 
 #[test]
