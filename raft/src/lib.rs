@@ -31,6 +31,7 @@
 pub mod alarm;
 pub mod archive;
 pub mod batch;
+mod campaign;
 pub mod config;
 pub mod cosign;
 pub mod engine;

@@ -37,7 +37,7 @@ use crate::proposer::{Class, Committed, ProposeError, ProposerLimits, QueueLengt
 use crate::read_point::{self, ReadPoint, ReadPointError};
 use crate::server::PeerService;
 use crate::shared::{Shared, WallClock};
-use crate::{exchange, hello};
+use crate::{campaign, exchange, hello};
 
 /// Bytes of leaves that one call of [`RaftNode::leaves`] reads.
 const LEAVES_BYTES_MAX: usize = 4 << 20;
@@ -485,6 +485,8 @@ impl<E: Engine> Opened<E> {
         // Nobody else sets it: `start` consumes the only `Opened`.
         let _ = shared.raft.set(raft.clone());
         let queues = Arc::new(Queues::new(limits));
+        let incarnation = shared.memory.incarnation();
+        world::spawn(campaign::take_turns(raft.clone(), timing, shared.own, incarnation));
         spawn_tasks(&shared, &raft, &queues, genesis);
         Ok(RaftNode {
             shared,
