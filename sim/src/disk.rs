@@ -21,6 +21,9 @@ use redlatch_types::Digest;
 
 use crate::facts;
 use crate::history::{DiskEvent, History, VoteSeen};
+use crate::organism::NODES;
+use crate::process::Stage;
+use crate::trace::Who;
 
 const VOTE: &[u8] = b"raft/vote";
 const PURGED: &[u8] = b"raft/purged";
@@ -42,6 +45,8 @@ pub enum Lie {
     AppendAnsweredEarly,
     /// Votes are answered and never synced.
     VoteUnsynced,
+    /// Some leaves of an applied entry are left out, on the last node.
+    LeavesDropped,
 }
 
 /// A write after which the power is to be lost.
@@ -64,7 +69,10 @@ struct Armed {
 impl Probe {
     /// Arms a trap: the next such write is synced and never answered.
     pub fn arm(&self, at: CrashAt) {
-        *self.lock() = Armed { crash_at: Some(at), sprung: false };
+        *self.lock() = Armed {
+            crash_at: Some(at),
+            sprung: false,
+        };
     }
 
     /// Whether the trap was reached.
@@ -76,7 +84,10 @@ impl Probe {
         let mut armed = self.lock();
         let springs = what.is_some() && armed.crash_at == what;
         if springs {
-            *armed = Armed { crash_at: None, sprung: true };
+            *armed = Armed {
+                crash_at: None,
+                sprung: true,
+            };
         }
         springs
     }
@@ -91,7 +102,7 @@ impl Probe {
 pub struct RecordedEngine {
     inner: SimEngine,
     node: u64,
-    history: Arc<Mutex<History>>,
+    stage: Stage,
     log: Arc<Mutex<LogMirror>>,
     probe: Probe,
     lie: Lie,
@@ -128,7 +139,7 @@ impl RecordedEngine {
     pub fn open(
         disk: &SimDisk,
         node: u64,
-        history: &Arc<Mutex<History>>,
+        stage: &Stage,
         probe: &Probe,
         lie: Lie,
     ) -> Result<RecordedEngine, StorageFault> {
@@ -136,7 +147,7 @@ impl RecordedEngine {
         let engine = RecordedEngine {
             inner,
             node,
-            history: Arc::clone(history),
+            stage: stage.clone(),
             log: Arc::default(),
             probe: probe.clone(),
             lie,
@@ -146,13 +157,25 @@ impl RecordedEngine {
     }
 
     fn record_opening(&self) -> Result<(), StorageFault> {
-        let vote = self.inner.get(Family::Meta, VOTE)?.as_deref().and_then(vote_in);
-        let applied = self.inner.get(Family::Meta, APPLIED)?.as_deref().and_then(applied_in);
+        let vote = self
+            .inner
+            .get(Family::Meta, VOTE)?
+            .as_deref()
+            .and_then(vote_in);
+        let applied = self
+            .inner
+            .get(Family::Meta, APPLIED)?
+            .as_deref()
+            .and_then(applied_in);
         for (key, value) in self.inner.scan(Family::Log, &[], &LOG_END, usize::MAX)? {
             self.mirror().append(&key, &value);
         }
         let opened = DiskEvent::Opened { vote, applied };
-        self.history().disks.entry(self.node).or_default().push(opened);
+        self.history()
+            .disks
+            .entry(self.node)
+            .or_default()
+            .push(opened);
         if let Some(applied) = applied {
             self.record_applied(applied);
         }
@@ -163,8 +186,11 @@ impl RecordedEngine {
     fn record_applied(&self, index: u64) {
         let mut mirror = self.mirror();
         let from = mirror.applied.min(index);
-        let reached: Vec<(u64, (u64, Digest))> =
-            mirror.entries.range(from..=index).map(|(at, entry)| (*at, *entry)).collect();
+        let reached: Vec<(u64, (u64, Digest))> = mirror
+            .entries
+            .range(from..=index)
+            .map(|(at, entry)| (*at, *entry))
+            .collect();
         mirror.applied = index;
         let mut history = self.history();
         for (at, entry) in reached {
@@ -176,16 +202,37 @@ impl RecordedEngine {
         if let Some(index) = meaning.applied {
             self.record_applied(index);
         }
+        if let Some(VoteSeen {
+            term,
+            candidate,
+            committed,
+        }) = meaning.vote
+        {
+            let candidate = candidate.unwrap_or_default();
+            let word = if committed { "follows" } else { "votes for" };
+            self.stage.note(
+                Who::Node(self.node),
+                format_args!("{word} n{candidate} in term {term}"),
+            );
+        }
         let mut history = self.history();
         for (position, leaf) in meaning.leaves {
             let shown = Digest::of(&leaf);
             History::show(&mut history.leaves, position, shown, self.node);
-            history.facts.entry(position).or_insert_with(|| facts::of(&leaf));
+            history
+                .facts
+                .entry(position)
+                .or_insert_with(|| facts::of(&leaf));
         }
         let events = history.disks.entry(self.node).or_default();
         events.extend(meaning.applied.map(DiskEvent::Applied));
         events.extend(meaning.vote.map(DiskEvent::Voted));
-        if let Some(VoteSeen { term, candidate: Some(leader), committed: true }) = meaning.vote {
+        if let Some(VoteSeen {
+            term,
+            candidate: Some(leader),
+            committed: true,
+        }) = meaning.vote
+        {
             History::show(&mut history.leaders, term, leader, self.node);
         }
     }
@@ -199,10 +246,30 @@ impl RecordedEngine {
 
     fn is_lied_about(&self, meaning: &Meaning) -> bool {
         match self.lie {
-            Lie::None => false,
+            Lie::None | Lie::LeavesDropped => false,
             Lie::AppendUnsynced | Lie::AppendAnsweredEarly => meaning.appends,
             Lie::VoteUnsynced => meaning.vote.is_some(),
         }
+    }
+
+    fn without_some_leaves(&self, batch: WriteBatch) -> WriteBatch {
+        if self.lie != Lie::LeavesDropped || self.node != NODES {
+            return batch;
+        }
+        let mut left = WriteBatch::new();
+        for op in batch.into_ops() {
+            match op {
+                Op::Put {
+                    family: Family::Leaves,
+                    key,
+                    ..
+                } if index_of(&key).is_some_and(|at| at % 16 == 9) => {}
+                Op::Put { family, key, value } => left.put(family, key, value),
+                Op::Delete { family, key } => left.delete(family, key),
+                Op::DeleteRange { family, from, to } => left.delete_range(family, from, to),
+            }
+        }
+        left
     }
 
     fn mirror(&self) -> MutexGuard<'_, LogMirror> {
@@ -210,8 +277,7 @@ impl RecordedEngine {
     }
 
     fn history(&self) -> MutexGuard<'_, History> {
-        // A panic of a node ends the run anyway; the history stays readable for the report.
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stage.history()
     }
 }
 
@@ -221,7 +287,8 @@ impl LogMirror {
         if let Some((index, entry)) = entry
             && let Some(term) = entry.first_chunk::<8>()
         {
-            self.entries.insert(index, (u64::from_be_bytes(*term), Digest::of(entry)));
+            self.entries
+                .insert(index, (u64::from_be_bytes(*term), Digest::of(entry)));
         }
     }
 
@@ -229,11 +296,20 @@ impl LogMirror {
     fn change(&mut self, ops: &[Op]) {
         for op in ops {
             match op {
-                Op::Put { family: Family::Log, key, value } => self.append(key, value),
-                Op::DeleteRange { family: Family::Log, from, to } => {
+                Op::Put {
+                    family: Family::Log,
+                    key,
+                    value,
+                } => self.append(key, value),
+                Op::DeleteRange {
+                    family: Family::Log,
+                    from,
+                    to,
+                } => {
                     let last = index_of(to).unwrap_or(u64::MAX);
                     let first = index_of(from).unwrap_or_default();
-                    self.entries.retain(|index, _| *index < first || *index >= last);
+                    self.entries
+                        .retain(|index, _| *index < first || *index >= last);
                 }
                 _ => {}
             }
@@ -244,20 +320,43 @@ impl LogMirror {
 impl Meaning {
     fn of(batch: &WriteBatch) -> Meaning {
         let mut meaning = Meaning::default();
-        let purges = batch.ops().iter().any(|op| matches!(op, Op::Put { key, .. } if key == PURGED));
+        let purges = batch
+            .ops()
+            .iter()
+            .any(|op| matches!(op, Op::Put { key, .. } if key == PURGED));
         for op in batch.ops() {
             match op {
-                Op::Put { family: Family::Meta, key, value } if key == VOTE => {
+                Op::Put {
+                    family: Family::Meta,
+                    key,
+                    value,
+                } if key == VOTE => {
                     meaning.vote = vote_in(value);
                 }
-                Op::Put { family: Family::Meta, key, value } if key == APPLIED => {
+                Op::Put {
+                    family: Family::Meta,
+                    key,
+                    value,
+                } if key == APPLIED => {
                     meaning.applied = applied_in(value);
                 }
-                Op::Put { family: Family::Leaves, key, value } => {
-                    meaning.leaves.extend(index_of(key).map(|at| (at, value.clone())));
+                Op::Put {
+                    family: Family::Leaves,
+                    key,
+                    value,
+                } => {
+                    meaning
+                        .leaves
+                        .extend(index_of(key).map(|at| (at, value.clone())));
                 }
-                Op::Put { family: Family::Log, .. } => meaning.appends = true,
-                Op::DeleteRange { family: Family::Log, .. } if !purges => {
+                Op::Put {
+                    family: Family::Log,
+                    ..
+                } => meaning.appends = true,
+                Op::DeleteRange {
+                    family: Family::Log,
+                    ..
+                } if !purges => {
                     meaning.crash = Some(CrashAt::Truncate);
                 }
                 _ => {}
@@ -294,10 +393,14 @@ impl Engine for RecordedEngine {
         let meaning = Meaning::of(&batch);
         self.mirror().change(batch.ops());
         let lied = durability == Durability::Synced && self.is_lied_about(&meaning);
-        let given = if lied { Durability::Buffered } else { durability };
+        let given = if lied {
+            Durability::Buffered
+        } else {
+            durability
+        };
         let safe = self.mirror().applied;
         // The batch takes its place in the order of writes here, not when the future is polled.
-        let written = self.inner.write(batch, given);
+        let written = self.inner.write(self.without_some_leaves(batch), given);
         let this = self.clone();
         async move {
             written.await?;
@@ -342,13 +445,18 @@ fn vote_in(value: &[u8]) -> Option<VoteSeen> {
         [1, candidate @ .., committed] => (index_of(candidate), *committed),
         _ => return None,
     };
-    Some(VoteSeen { term: u64::from_be_bytes(*term), candidate, committed: committed == 1 })
+    Some(VoteSeen {
+        term: u64::from_be_bytes(*term),
+        candidate,
+        committed: committed == 1,
+    })
 }
 
 /// The record of the last applied entry begins with its term and index.
 fn applied_in(value: &[u8]) -> Option<u64> {
     let (_, rest) = unframed("applied", value).ok()?.split_first_chunk::<8>()?;
-    rest.first_chunk::<8>().map(|index| u64::from_be_bytes(*index))
+    rest.first_chunk::<8>()
+        .map(|index| u64::from_be_bytes(*index))
 }
 
 #[cfg(test)]
@@ -360,10 +468,18 @@ mod tests {
     #[test]
     fn votes_and_applied_places_are_read_as_they_are_written() {
         let vote = [&7_u64.to_be_bytes()[..], &[1], &3_u64.to_be_bytes(), &[1]].concat();
-        let seen = VoteSeen { term: 7, candidate: Some(3), committed: true };
+        let seen = VoteSeen {
+            term: 7,
+            candidate: Some(3),
+            committed: true,
+        };
         assert_eq!(vote_in(&framed(&vote)), Some(seen));
         let nobody = [&7_u64.to_be_bytes()[..], &[0, 0]].concat();
-        let seen = VoteSeen { term: 7, candidate: None, committed: false };
+        let seen = VoteSeen {
+            term: 7,
+            candidate: None,
+            committed: false,
+        };
         assert_eq!(vote_in(&framed(&nobody)), Some(seen));
         let applied = [&2_u64.to_be_bytes()[..], &9_u64.to_be_bytes(), &[0, 1, 2]].concat();
         assert_eq!(applied_in(&framed(&applied)), Some(9));
@@ -381,8 +497,11 @@ mod tests {
         batch.delete_range(Family::Log, 0_u64.to_be_bytes(), 2_u64.to_be_bytes());
         let mut mirror = LogMirror::default();
         mirror.change(batch.ops());
-        let left: Vec<(u64, u64)> =
-            mirror.entries.iter().map(|(index, (term, _))| (*index, *term)).collect();
+        let left: Vec<(u64, u64)> = mirror
+            .entries
+            .iter()
+            .map(|(index, (term, _))| (*index, *term))
+            .collect();
         assert_eq!(left, [(2, 1), (3, 2)]);
         assert_eq!(Meaning::of(&batch).crash, Some(CrashAt::Truncate));
         batch.put(Family::Meta, PURGED, "point");

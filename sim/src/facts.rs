@@ -23,9 +23,10 @@ fn of_event(event: &Event) -> Fact {
             intent: *digest,
             scopes: scopes(*digest, intent),
         },
-        Event::Withdrawn(intent, origin) => {
-            Fact::Withdrawn { event: origin.event_id, intent: *intent }
-        }
+        Event::Withdrawn(intent, origin) => Fact::Withdrawn {
+            event: origin.event_id,
+            intent: *intent,
+        },
         Event::Authorized(authorized) => Fact::Positive {
             step: Step::Authorized,
             intent: authorized.decision.binding.intent_digest,
@@ -59,8 +60,12 @@ fn scopes(digest: IntentDigest, intent: &SovereignActionIntentV1) -> BTreeSet<Re
         intent.executor_subject_id_optional.as_ref(),
         intent.promotion_target_subject_id_optional.as_ref(),
     ];
-    let mut scopes: BTreeSet<RedScope> =
-        subjects.into_iter().flatten().cloned().map(RedScope::Subject).collect();
+    let mut scopes: BTreeSet<RedScope> = subjects
+        .into_iter()
+        .flatten()
+        .cloned()
+        .map(RedScope::Subject)
+        .collect();
     scopes.insert(RedScope::Intent(digest));
     scopes.insert(RedScope::ActionClass(intent.action));
     scopes.insert(RedScope::Everything);

@@ -70,7 +70,9 @@ const WEIGHTS: [(u64, fn(&mut Draws) -> Fault); 13] = [
     (16, |_| Fault::Heal),
     (4, |draws| Fault::Pause(node(draws))),
     (8, |_| Fault::ResumeAll),
-    (6, |draws| Fault::SlowDisk(node(draws), draws.between(1, 120))),
+    (6, |draws| {
+        Fault::SlowDisk(node(draws), draws.between(1, 120))
+    }),
     (3, |draws| Fault::FailedSync(node(draws))),
     (4, |draws| clock(draws)),
     (5, |draws| Fault::SlowNetwork(draws.between(2, 60))),
@@ -132,11 +134,17 @@ mod tests {
                 assert!(from != to && (1..=NODES).contains(&to), "{fault}");
             }
             let words = fault.to_string();
-            kinds.insert(words.split_whitespace().next().unwrap_or_default().to_owned());
+            kinds.insert(
+                words
+                    .split_whitespace()
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
+            );
         }
         let all = [
-            "clock", "disk", "heal", "isolate", "kill", "messages", "next", "one", "pause", "power",
-            "resume", "start",
+            "clock", "disk", "heal", "isolate", "kill", "messages", "next", "one", "pause",
+            "power", "resume", "start",
         ];
         assert_eq!(kinds.into_iter().collect::<Vec<_>>(), all);
     }

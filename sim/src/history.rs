@@ -162,7 +162,11 @@ pub struct History {
 impl History {
     /// Records that `node` has shown `value` under `key`.
     pub fn show<K: Ord, T: Ord>(of: &mut BTreeMap<K, Shown<T>>, key: K, value: T, node: u64) {
-        of.entry(key).or_default().entry(value).or_default().insert(node);
+        of.entry(key)
+            .or_default()
+            .entry(value)
+            .or_default()
+            .insert(node);
     }
 
     /// The scopes that would stop an intent; none if its leaf was not seen.
@@ -176,5 +180,7 @@ impl History {
 
 /// The key of a map under which two different values were shown.
 pub fn contradiction<K: Copy, T>(of: &BTreeMap<K, Shown<T>>) -> Option<(K, &Shown<T>)> {
-    of.iter().find(|(_, shown)| shown.len() > 1).map(|(key, shown)| (*key, shown))
+    of.iter()
+        .find(|(_, shown)| shown.len() > 1)
+        .map(|(key, shown)| (*key, shown))
 }

@@ -32,13 +32,19 @@ pub async fn settle(world: &mut World, load: &Workload, without: &[u64]) -> Resu
     world.stage.note(Who::World, "the faults stop");
     world.repair_without(without);
     let members: Vec<u64> = (1..=NODES).filter(|node| !without.contains(node)).collect();
-    world.until("every node runs", SPAN, |world| running(world, &members)).await?;
+    world
+        .until("every node runs", SPAN, |world| running(world, &members))
+        .await?;
     world.until("a leader", SPAN, World::leader).await?;
     serves(world, load).await?;
     let latched = |_: &World| (load.reds_waiting() == 0).then_some(());
-    world.until("every signed RED is latched", SPAN, latched).await?;
+    world
+        .until("every signed RED is latched", SPAN, latched)
+        .await?;
     load.stop();
-    world.until("all nodes agree", SPAN, |world| agreed(world, &members)).await?;
+    world
+        .until("all nodes agree", SPAN, |world| agreed(world, &members))
+        .await?;
     for node in members {
         read_journal(world, node)?;
     }
@@ -46,7 +52,9 @@ pub async fn settle(world: &mut World, load: &Workload, without: &[u64]) -> Resu
     world.judge()?;
     match load.misbehaved() {
         None => Ok(()),
-        Some(what) => Err(Failure::Unexpected(format!("an answer that no honest node gives: {what}"))),
+        Some(what) => Err(Failure::Unexpected(format!(
+            "an answer that no honest node gives: {what}"
+        ))),
     }
 }
 
@@ -67,14 +75,20 @@ async fn serves(world: &mut World, load: &Workload) -> Result<(), Failure> {
 }
 
 fn running(world: &World, members: &[u64]) -> Option<()> {
-    members.iter().all(|node| world.seat(*node).raft().is_some()).then_some(())
+    members
+        .iter()
+        .all(|node| world.seat(*node).raft().is_some())
+        .then_some(())
 }
 
 /// All have applied the last entry of the leader's log, and hold every leaf.
 fn agreed(world: &World, members: &[u64]) -> Option<()> {
     let (_, leader) = world.leader()?;
     let last = leader.metrics().last_log_index;
-    let rafts: Option<Vec<Raft>> = members.iter().map(|node| world.seat(*node).raft()).collect();
+    let rafts: Option<Vec<Raft>> = members
+        .iter()
+        .map(|node| world.seat(*node).raft())
+        .collect();
     let same = rafts?.iter().all(|raft| {
         let metrics = raft.metrics();
         metrics.place.entry.map(|entry| entry.index) == last
@@ -89,13 +103,19 @@ fn read_journal(world: &World, node: u64) -> Result<(), Failure> {
     let raft = world.seat(node).raft();
     let raft = raft.ok_or_else(|| Failure::Unexpected(format!("node {node} went away")))?;
     let leaves = all_leaves(&raft).map_err(|fault| Failure::Unexpected(fault.to_string()))?;
-    let mut settled = Settled { leaves: Vec::new(), state: raft.read(|state| state.digest()) };
+    let mut settled = Settled {
+        leaves: Vec::new(),
+        state: raft.read(|state| state.digest()),
+    };
     let mut history = world.stage.history();
     for (position, leaf) in (0..).zip(leaves) {
         let digest = Digest::of(&leaf);
         settled.leaves.push(digest);
         History::show(&mut history.leaves, position, digest, node);
-        history.facts.entry(position).or_insert_with(|| facts::of(&leaf));
+        history
+            .facts
+            .entry(position)
+            .or_insert_with(|| facts::of(&leaf));
     }
     history.settled.insert(node, settled);
     Ok(())

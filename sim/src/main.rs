@@ -62,13 +62,34 @@ mod simulated {
 
     pub(super) fn main() -> ExitCode {
         let arguments = Arguments::parse();
-        let Arguments { seed, scenario, steps, plant, .. } = &arguments;
+        let Arguments {
+            seed,
+            scenario,
+            steps,
+            plant,
+            ..
+        } = &arguments;
         let again = command(&arguments);
-        println!("seed {seed} scenario {} steps {steps:?} plant {plant:?}", scenario.name);
-        let trace = if arguments.follow { Trace::shown() } else { Trace::default() };
-        let options = Options { steps: *steps, plant: *plant };
+        println!(
+            "seed {seed} scenario {} steps {steps:?} plant {plant:?}",
+            scenario.name
+        );
+        let trace = if arguments.follow {
+            Trace::shown()
+        } else {
+            Trace::default()
+        };
+        let options = Options {
+            steps: *steps,
+            plant: *plant,
+        };
         let report = run(Seed(*seed), scenario, &options, trace);
-        let Report { verdict, span, steps, trace } = report;
+        let Report {
+            verdict,
+            span,
+            steps,
+            trace,
+        } = report;
         if let Some(path) = &arguments.trace
             && let Err(error) = redlatch_link::file::replace_file(
                 path,
@@ -98,7 +119,13 @@ mod simulated {
 
     /// The command that repeats the run.
     fn command(arguments: &Arguments) -> String {
-        let Arguments { seed, scenario, steps, plant, .. } = arguments;
+        let Arguments {
+            seed,
+            scenario,
+            steps,
+            plant,
+            ..
+        } = arguments;
         let mut command = format!("redlatch-sim --seed {seed} --scenario {}", scenario.name);
         if let Some(steps) = steps {
             command += &format!(" --steps {steps}");

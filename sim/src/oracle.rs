@@ -59,7 +59,11 @@ pub struct Promises {
 impl Promises {
     /// Takes down an acknowledgement.
     pub fn acknowledge(&mut self, at_us: u64, what: Promised, position: Option<u64>) {
-        self.acknowledged.push(Acknowledged { at_us, what, position });
+        self.acknowledged.push(Acknowledged {
+            at_us,
+            what,
+            position,
+        });
     }
 
     /// Takes down that nobody knows. What was unknown once stays so, whatever is said later.

@@ -23,8 +23,12 @@ pub const NODES: u64 = 3;
 /// Agents that propose.
 pub const AGENTS: u64 = 6;
 
-const VERIFIERS: [(&str, &str); 4] =
-    [("va", "east"), ("vb", "north"), ("vc", "south"), ("vd", "west")];
+const VERIFIERS: [(&str, &str); 4] = [
+    ("va", "east"),
+    ("vb", "north"),
+    ("vc", "south"),
+    ("vd", "west"),
+];
 const REPOSITORY: &str = "repo";
 
 /// Names and keys of everybody.
@@ -74,14 +78,22 @@ impl Organism {
             nonce: seed.bytes("organism"),
             root: seed.key("root").public_key(),
             nodes: (1..=NODES).map(|node| roster_node(seed, node)).collect(),
-            verifiers: VERIFIERS.iter().zip(1..).map(|(it, at)| verifier(seed, it, at)).collect(),
+            verifiers: VERIFIERS
+                .iter()
+                .zip(1..)
+                .map(|(it, at)| verifier(seed, it, at))
+                .collect(),
             sentinel: pinned("sentinel"),
             actuator: pinned("actuator"),
             subjects,
             repository: id(REPOSITORY),
         });
         let sealed = Envelope::seal(genesis.scope(), &seed.key("root"), &genesis);
-        Organism { seed, genesis, sealed }
+        Organism {
+            seed,
+            genesis,
+            sealed,
+        }
     }
 
     /// Its id.
@@ -92,13 +104,20 @@ impl Organism {
     /// The three keys of a node.
     pub fn node_keys(&self, node: u64) -> NodeSigningKeys {
         let key = |kind: &str| self.seed.key(&format!("{} {kind}", node_name(node))).into();
-        NodeSigningKeys { log: key("log"), cosigner: key("cosigner"), record: key("record") }
+        NodeSigningKeys {
+            log: key("log"),
+            cosigner: key("cosigner"),
+            record: key("record"),
+        }
     }
 
     /// The trust policy of an auditor: a majority of the nodes.
     pub fn policy(&self) -> Policy {
-        let origin =
-            Origin { stage: Stage::Development, organism: self.id(), history: 0 };
+        let origin = Origin {
+            stage: Stage::Development,
+            organism: self.id(),
+            history: 0,
+        };
         let nodes: Vec<NodeKeys> = self.genesis.roster.nodes.iter().map(node_keys).collect();
         Policy::of_roster(&origin, &nodes, &[]).expect("a roster of three nodes makes a policy")
     }
@@ -170,7 +189,10 @@ impl Organism {
 
     /// Takes an intent back.
     pub fn withdraw(&self, agent: u64, now: u64, key: EventId, intent: IntentDigest) -> RawCommand {
-        let payload = WithdrawalV1 { intent_digest: intent, reason: Text::lossy("simulated") };
+        let payload = WithdrawalV1 {
+            intent_digest: intent,
+            reason: Text::lossy("simulated"),
+        };
         let payload = payload.to_canonical();
         RawCommand::Withdraw(self.originate(agent, now, key, &payload), Bytes(payload))
     }
@@ -183,7 +205,12 @@ impl Organism {
         resource_id: ResourceId,
     ) -> RawCommand {
         let effect_key = Digest::of_parts(&[b"effect", &transaction_id.0.0]);
-        let record = EffectClaimV1 { transaction_id, marker, resource_id, effect_key };
+        let record = EffectClaimV1 {
+            transaction_id,
+            marker,
+            resource_id,
+            effect_key,
+        };
         let scope = self.genesis.scope();
         RawCommand::ClaimEffect(Envelope::seal(scope, &self.seed.key("gate"), &record))
     }
@@ -192,7 +219,9 @@ impl Organism {
         let name = agent_name(agent);
         let mut grants = self.genesis.grants.iter();
         let grant = grants.find(|grant| grant.subject_id.as_str() == name);
-        grant.map(AutonomyGrantV1::id).expect("the genesis grants every agent")
+        grant
+            .map(AutonomyGrantV1::id)
+            .expect("the genesis grants every agent")
     }
 
     /// An honest authorization of a frozen intent by GREEN and three votes; none if the state does not hold
@@ -218,7 +247,10 @@ impl Organism {
             verifier_id: id(name),
             seal: vote.digest(),
         };
-        let mut sheet = SealSheetV1 { intent_digest: intent, seals: votes.iter().map(line).collect() };
+        let mut sheet = SealSheetV1 {
+            intent_digest: intent,
+            seals: votes.iter().map(line).collect(),
+        };
         sheet.seals.sort();
         let decision = decision(governance, frozen, intent, &green, &votes, &sheet)?;
         Some(RawCommand::Authorize(Box::new(Authorization {
@@ -325,12 +357,19 @@ impl Outbox {
     /// The oldest `count` are latched: returns their digests and forgets them.
     pub fn acknowledge(&mut self, count: usize) -> Vec<Digest> {
         let count = count.min(self.entries.len());
-        self.entries.drain(..count).map(|entry| entry.digest()).collect()
+        self.entries
+            .drain(..count)
+            .map(|entry| entry.digest())
+            .collect()
     }
 }
 
 fn subject(seed: Seed, name: &str, actor_kind: ActorKind) -> Subject {
-    Subject { subject_id: id(name), actor_kind, public_key: seed.key(name).public_key() }
+    Subject {
+        subject_id: id(name),
+        actor_kind,
+        public_key: seed.key(name).public_key(),
+    }
 }
 
 fn roster_node(seed: Seed, node: u64) -> RosterNode {
@@ -347,7 +386,11 @@ fn roster_node(seed: Seed, node: u64) -> RosterNode {
 }
 
 fn node_keys(node: &RosterNode) -> NodeKeys {
-    NodeKeys { label: node.name.to_string(), log: node.log_key, cosigner: node.cosigner_key }
+    NodeKeys {
+        label: node.name.to_string(),
+        log: node.log_key,
+        cosigner: node.cosigner_key,
+    }
 }
 
 fn verifier(seed: Seed, (name, domain): &(&str, &str), identifier: u16) -> RosterVerifier {
@@ -399,7 +442,11 @@ fn decision(
     let mut counted = Vec::new();
     for (name, vote) in votes {
         let verifier_id: VerifierId = id(name);
-        let failure_domain = governance.roster.verifier(&verifier_id)?.failure_domain.clone();
+        let failure_domain = governance
+            .roster
+            .verifier(&verifier_id)?
+            .failure_domain
+            .clone();
         counted.push(CountedVote {
             verifier_id,
             verdict: VoteVerdict::Approve,

@@ -33,6 +33,8 @@ use crate::trace::{Trace, Who};
 /// A handle to a running node.
 pub type Raft = RaftNode<RecordedEngine>;
 
+/// A state is digested after every so many entries: it grows, and so does the price.
+const STATE_EVERY: u64 = 5;
 /// How often a node is asked whether it leads.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -107,7 +109,11 @@ impl Seat {
             clock_ahead_ms: Arc::default(),
             probe: Probe::default(),
             lie,
-            inner: Mutex::new(Inner { disk: SimDisk::new(), raft: None, exit: None }),
+            inner: Mutex::new(Inner {
+                disk: SimDisk::new(),
+                raft: None,
+                exit: None,
+            }),
         }
     }
 
@@ -158,7 +164,8 @@ impl Seat {
             Ok(()) => "stopped".to_owned(),
             Err(failure) => exit::chain(&failure),
         };
-        self.stage.note(Who::Node(self.id), format_args!("exits: {reason}"));
+        self.stage
+            .note(Who::Node(self.id), format_args!("exits: {reason}"));
         self.forget_process();
         self.disk().kill();
         self.lock().exit = Some(reason);
@@ -173,12 +180,14 @@ impl Seat {
     }
 
     fn parts(&self) -> Result<NodeParts<RecordedEngine>, StartFailure> {
-        let Stage { organism, history, .. } = &self.stage;
-        let engine = RecordedEngine::open(&self.disk(), self.id, history, &self.probe, self.lie)
+        let organism = &self.stage.organism;
+        let stage = &self.stage;
+        let engine = RecordedEngine::open(&self.disk(), self.id, stage, &self.probe, self.lie)
             .map_err(|fault| StartFailure::Raft(fault.into()))?;
         let others = (1..=NODES).filter(|node| *node != self.id);
-        let peers: BTreeMap<String, String> =
-            others.map(|node| (node_name(node), peers_address(node))).collect();
+        let peers: BTreeMap<String, String> = others
+            .map(|node| (node_name(node), peers_address(node)))
+            .collect();
         let diagnostics = Diagnostics::default();
         Ok(NodeParts {
             engine,
@@ -210,12 +219,15 @@ impl Seat {
 
 /// The identity that a party shows.
 pub fn credentials(organism: &Organism, role: Role, name: &str) -> Credentials {
-    let identity = PeerIdentity::new(organism.id(), role, name).expect("names of this world are names");
+    let identity =
+        PeerIdentity::new(organism.id(), role, name).expect("names of this world are names");
     Credentials::simulated(identity)
 }
 
 fn socket(address: &str) -> SocketAddr {
-    address.parse().expect("addresses of this world are addresses")
+    address
+        .parse()
+        .expect("addresses of this world are addresses")
 }
 
 /// Writes down what a node applies and whom it follows, for as long as its process lives.
@@ -225,12 +237,16 @@ async fn observe(stage: Stage, node: u64, raft: Raft) {
     let mut shown = 0;
     loop {
         let size = places.borrow_and_update().size;
-        let (index, state) = raft.read(|state| (state.log.last.index, state.digest()));
-        if index > 0 && index != shown {
+        let index = raft.read(|state| state.log.last.index);
+        if index != shown && index.is_multiple_of(STATE_EVERY) {
             shown = index;
+            let (index, state) = raft.read(|state| (state.log.last.index, state.digest()));
             History::show(&mut stage.history().states, index, state, node);
             let short = &state.to_string()[..12];
-            stage.note(Who::Node(node), format_args!("applied {index} leaves {size} state {short}"));
+            stage.note(
+                Who::Node(node),
+                format_args!("applied {index} leaves {size} state {short}"),
+            );
         }
         let metrics = raft.metrics();
         let leads = (metrics.role == RaftRole::Leader).then_some(metrics.term);
@@ -240,7 +256,10 @@ async fn observe(stage: Stage, node: u64, raft: Raft) {
                 History::show(&mut stage.history().leaders, term, node, node);
                 stage.note(Who::Node(node), format_args!("leads term {term}"));
             } else {
-                stage.note(Who::Node(node), format_args!("leads no more, term {}", metrics.term));
+                stage.note(
+                    Who::Node(node),
+                    format_args!("leads no more, term {}", metrics.term),
+                );
             }
         }
         tokio::select! {

@@ -30,6 +30,7 @@ pub fn run(seed: Seed, scenario: &Scenario, options: &Options, trace: Trace) -> 
         Some(Plant::AppendUnsynced) => Lie::AppendUnsynced,
         Some(Plant::AppendAnsweredEarly) => Lie::AppendAnsweredEarly,
         Some(Plant::VoteUnsynced) => Lie::VoteUnsynced,
+        Some(Plant::LeavesDropped) => Lie::LeavesDropped,
         Some(Plant::StatusWithoutReadPoint) | None => Lie::None,
     };
     let runtime = Runtime::with_seed_and_config(seed.0, Config::default());
@@ -37,9 +38,18 @@ pub fn run(seed: Seed, scenario: &Scenario, options: &Options, trace: Trace) -> 
         let mut world = World::new(seed, trace.clone(), lie);
         let verdict = (scenario.run)(&mut world, options).await;
         match &verdict {
-            Ok(counts) => world.stage.note(Who::World, format_args!("passed: {counts}")),
-            Err(failure) => world.stage.note(Who::World, format_args!("FAILED: {failure}")),
+            Ok(counts) => world
+                .stage
+                .note(Who::World, format_args!("passed: {counts}")),
+            Err(failure) => world
+                .stage
+                .note(Who::World, format_args!("FAILED: {failure}")),
         }
-        Report { verdict, span: world.stage.begun.elapsed(), steps: world.steps, trace }
+        Report {
+            verdict,
+            span: world.stage.begun.elapsed(),
+            steps: world.steps,
+            trace,
+        }
     })
 }

@@ -70,7 +70,10 @@ mod tests {
         assert_eq!(draw(1, "faults"), draw(1, "faults"));
         assert_ne!(draw(1, "faults"), draw(2, "faults"));
         assert_ne!(draw(1, "faults"), draw(1, "workload"));
-        assert_ne!(Seed(1).key("n1").public_key(), Seed(1).key("n2").public_key());
+        assert_ne!(
+            Seed(1).key("n1").public_key(),
+            Seed(1).key("n2").public_key()
+        );
     }
 
     #[test]

@@ -108,7 +108,10 @@ mod tests {
             trace.add(7, Who::World, "partition n1");
             trace.add(12, Who::Node(2), "leads term 3");
         }
-        assert_eq!(one.text(), "           7 world partition n1\n          12 n2 leads term 3\n");
+        assert_eq!(
+            one.text(),
+            "           7 world partition n1\n          12 n2 leads term 3\n"
+        );
         assert_eq!((one.digest(), one.len()), (other.digest(), 2));
         other.add(13, Who::Sentinel, "red 1");
         assert_ne!(one.digest(), other.digest());

@@ -53,7 +53,11 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Plan { pause_ms: 250, reds: 3, red_pause_ms: 9_000 }
+        Plan {
+            pause_ms: 400,
+            reds: 3,
+            red_pause_ms: 9_000,
+        }
     }
 }
 
@@ -70,7 +74,11 @@ impl Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<String> = self.0.iter().map(|(what, times)| format!("{what} {times}")).collect();
+        let words: Vec<String> = self
+            .0
+            .iter()
+            .map(|(what, times)| format!("{what} {times}"))
+            .collect();
         f.write_str(&words.join(", "))
     }
 }
@@ -154,7 +162,9 @@ impl Workload {
     pub fn nodes(&self, role: Role, name: &str, only: Option<u64>) -> Nodes {
         let organism = &self.stage.organism;
         let wanted = (1..=NODES).filter(|node| only.is_none_or(|only| only == *node));
-        let addresses = wanted.map(|node| (node_name(node), clients_address(node))).collect();
+        let addresses = wanted
+            .map(|node| (node_name(node), clients_address(node)))
+            .collect();
         let members = members(&organism.genesis.roster, &addresses);
         let dialer = Dialer::new(credentials(organism, role, name));
         Nodes::new(&dialer, &members).expect("addresses of this world are addresses")
@@ -174,7 +184,10 @@ impl Workload {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.shared.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .inner
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -190,18 +203,34 @@ impl Workload {
     ) -> Option<(u64, ScopeState)> {
         let asked_us = self.stage.now_us();
         let answer = match node {
-            Some(node) => nodes.status(&node_name(node), nonce, intent, READ_DEADLINE).await,
+            Some(node) => {
+                nodes
+                    .status(&node_name(node), nonce, intent, READ_DEADLINE)
+                    .await
+            }
             None => nodes.any_status(nonce, READ_DEADLINE).await,
         };
         match answer {
             Ok(status) => {
                 let status = status.record();
                 let (node, scope) = (status.node_id.0, status.scope);
-                self.stage.note(Who::Node(node), format_args!("says {scope} of {}", short(intent)));
+                self.stage.note(
+                    Who::Node(node),
+                    format_args!("says {scope} of {}", short(intent)),
+                );
                 let intent = status.intent_digest_optional;
-                let seen = StatusSeen { node, asked_us, intent, scope };
+                let seen = StatusSeen {
+                    node,
+                    asked_us,
+                    intent,
+                    scope,
+                };
                 self.stage.history().statuses.push(seen);
-                self.count(if scope == ScopeState::Free { "status free" } else { "status stopped" });
+                self.count(if scope == ScopeState::Free {
+                    "status free"
+                } else {
+                    "status stopped"
+                });
                 Some((status.state_time, scope))
             }
             Err(error) => {
@@ -213,13 +242,24 @@ impl Workload {
     }
 
     /// Freezes one intent and writes down what was answered.
-    pub async fn freeze(&self, nodes: &Nodes, agent: u64, draws: &mut Draws) -> Option<IntentDigest> {
+    pub async fn freeze(
+        &self,
+        nodes: &Nodes,
+        agent: u64,
+        draws: &mut Draws,
+    ) -> Option<IntentDigest> {
         let (now, _) = self.ask_status(nodes, None, None, draws.digest()).await?;
         let key = EventId(draws.digest());
         let command = self.stage.organism.freeze(agent, now, key);
-        let receipt = if draws.percent(15) { Duration::from_secs(2) } else { Duration::ZERO };
+        let receipt = if draws.percent(15) {
+            Duration::from_secs(2)
+        } else {
+            Duration::ZERO
+        };
         let again = again(agent, key, draws);
-        let answer = nodes.submit(&command.to_canonical(), &again, SUBMIT_DEADLINE, receipt).await;
+        let answer = nodes
+            .submit(&command.to_canonical(), &again, SUBMIT_DEADLINE, receipt)
+            .await;
         let promised = |accepted| match accepted {
             Accepted::Frozen(intent) => Some(Promised::Frozen(key, intent)),
             _ => None,
@@ -235,15 +275,25 @@ impl Workload {
     }
 
     async fn withdraw(&self, nodes: &Nodes, agent: u64, draws: &mut Draws) {
-        let own: Vec<IntentDigest> =
-            self.frozen().into_iter().filter(|it| it.0 == agent).map(|it| it.1).collect();
-        let Some(intent) = draws.one_of(&own) else { return };
-        let Some((now, _)) = self.ask_status(nodes, None, None, draws.digest()).await else { return };
+        let own: Vec<IntentDigest> = self
+            .frozen()
+            .into_iter()
+            .filter(|it| it.0 == agent)
+            .map(|it| it.1)
+            .collect();
+        let Some(intent) = draws.one_of(&own) else {
+            return;
+        };
+        let Some((now, _)) = self.ask_status(nodes, None, None, draws.digest()).await else {
+            return;
+        };
         let key = EventId(draws.digest());
         let command = self.stage.organism.withdraw(agent, now, key, intent);
         let again = again(agent, key, draws);
         let bytes = command.to_canonical();
-        let answer = nodes.submit(&bytes, &again, SUBMIT_DEADLINE, Duration::ZERO).await;
+        let answer = nodes
+            .submit(&bytes, &again, SUBMIT_DEADLINE, Duration::ZERO)
+            .await;
         let promised = |accepted| match accepted {
             Accepted::Withdrawn(intent) => Some(Promised::Withdrawn(key, intent)),
             _ => None,
@@ -254,9 +304,16 @@ impl Workload {
     async fn ask_receipt(&self, nodes: &Nodes, draws: &mut Draws) {
         let known: Vec<u64> = {
             let history = self.stage.history();
-            history.promises.acknowledged.iter().filter_map(|it| it.position).collect()
+            history
+                .promises
+                .acknowledged
+                .iter()
+                .filter_map(|it| it.position)
+                .collect()
         };
-        let Some(position) = draws.one_of(&known) else { return };
+        let Some(position) = draws.one_of(&known) else {
+            return;
+        };
         match nodes.receipt(At::Position(position), READ_DEADLINE).await {
             Ok(text) => self.keep_receipt(&text),
             Err(error) => self.blame(&error),
@@ -270,12 +327,19 @@ impl Workload {
             .map_err(|error| error.to_string())
             .and_then(|receipt| {
                 let verified = redlatch_types::receipt::verify(&receipt, &policy);
-                Ok((Digest::of(&receipt.leaf), verified.map_err(|error| error.to_string())?))
+                Ok((
+                    Digest::of(&receipt.leaf),
+                    verified.map_err(|error| error.to_string())?,
+                ))
             });
         let seen = match verified {
-            Ok((leaf, it)) => {
-                ReceiptSeen { position: it.index, leaf, size: it.size, root: it.root, verified: Ok(()) }
-            }
+            Ok((leaf, it)) => ReceiptSeen {
+                position: it.index,
+                leaf,
+                size: it.size,
+                root: it.root,
+                verified: Ok(()),
+            },
             Err(why) => ReceiptSeen {
                 position: 0,
                 leaf: Digest::ZERO,
@@ -300,13 +364,21 @@ impl Workload {
         let who = Who::Client(agent);
         let mut history = self.stage.history();
         match answer {
-            Ok(Submitted { reply: Reply::Accepted(accepted), leaves, receipt, .. }) => {
+            Ok(Submitted {
+                reply: Reply::Accepted(accepted),
+                leaves,
+                receipt,
+                ..
+            }) => {
                 let position = (!leaves.is_empty()).then_some(leaves.start);
                 self.count(word(&accepted));
-                self.stage.note(who, format_args!("{} at {position:?}", word(&accepted)));
+                self.stage
+                    .note(who, format_args!("{} at {position:?}", word(&accepted)));
                 let promise = promised(accepted);
                 if let Some(promise) = &promise {
-                    history.promises.acknowledge(at_us, promise.clone(), position);
+                    history
+                        .promises
+                        .acknowledge(at_us, promise.clone(), position);
                 }
                 drop(history);
                 if let Some(receipt) = receipt {
@@ -314,7 +386,10 @@ impl Workload {
                 }
                 promise
             }
-            Ok(Submitted { reply: Reply::Refused(refusal), .. }) => {
+            Ok(Submitted {
+                reply: Reply::Refused(refusal),
+                ..
+            }) => {
                 self.stage.note(who, format_args!("refused: {refusal}"));
                 self.count("refused");
                 history.promises.nothing_happened(key);
@@ -340,8 +415,10 @@ impl Workload {
 
     /// Every answer that cannot be believed is a defect of a node.
     fn blame(&self, error: &CallError) {
-        let impossible =
-            matches!(error, CallError::Misbehaved { .. } | CallError::Denied(_) | CallError::Invalid(_));
+        let impossible = matches!(
+            error,
+            CallError::Misbehaved { .. } | CallError::Denied(_) | CallError::Invalid(_)
+        );
         if impossible {
             self.lock().misbehaved.get_or_insert(error.to_string());
         }
@@ -352,7 +429,10 @@ impl Workload {
 fn nothing_happened(error: &CallError) -> bool {
     matches!(
         error,
-        CallError::Unavailable(_) | CallError::Limit(_) | CallError::Denied(_) | CallError::Invalid(_)
+        CallError::Unavailable(_)
+            | CallError::Limit(_)
+            | CallError::Denied(_)
+            | CallError::Invalid(_)
     )
 }
 
@@ -378,7 +458,10 @@ fn word(accepted: &Accepted) -> &'static str {
 }
 
 fn short(intent: Option<IntentDigest>) -> String {
-    intent.map_or_else(|| "everything".into(), |digest| digest.to_string()[..12].into())
+    intent.map_or_else(
+        || "everything".into(),
+        |digest| digest.to_string()[..12].into(),
+    )
 }
 
 /// Brings the verifiers' confirmations until the quorum has its key, then lets REDs come.
@@ -386,8 +469,14 @@ async fn activate(load: Workload) {
     let nodes = load.nodes(Role::Verifier, "va", None);
     let command = load.stage.organism.key_confirmations().to_canonical();
     while load.goes_on() {
-        let answer =
-            nodes.submit(&command, &Again::SameAnswer, SUBMIT_DEADLINE, Duration::ZERO).await;
+        let answer = nodes
+            .submit(
+                &command,
+                &Again::SameAnswer,
+                SUBMIT_DEADLINE,
+                Duration::ZERO,
+            )
+            .await;
         if answer.is_ok_and(|submitted| submitted.accepted().is_ok()) {
             load.stage.note(Who::World, "the quorum has its key");
             load.shared.reds_may_come.store(true, Ordering::Relaxed);
@@ -411,8 +500,12 @@ async fn agent_life(load: Workload, agent: u64, plan: Plan) {
             66..90 => {
                 let node = draws.between(1, NODES + 1);
                 let intents = load.frozen();
-                let intent = draws.one_of(&intents).map(|it| it.1).filter(|_| draws.percent(80));
-                load.ask_status(&nodes, Some(node), intent, draws.digest()).await;
+                let intent = draws
+                    .one_of(&intents)
+                    .map(|it| it.1)
+                    .filter(|_| draws.percent(80));
+                load.ask_status(&nodes, Some(node), intent, draws.digest())
+                    .await;
             }
             _ => load.ask_receipt(&nodes, &mut draws).await,
         }
@@ -428,8 +521,11 @@ async fn coordinator(load: Workload, plan: Plan) {
         link::sleep(Duration::from_millis(draws.between(1, plan.pause_ms))).await;
         let frozen = load.frozen();
         // Mostly the oldest that was not tried; now and then one that was.
-        let at = if draws.percent(80) { tried } else { usize::try_from(draws.below(tried as u64 + 1)).unwrap_or(0) };
-        let Some((_, intent)) = frozen.get(at) else { continue };
+        let again = usize::try_from(draws.below(tried as u64 + 1)).unwrap_or_default();
+        let at = if draws.percent(80) { tried } else { again };
+        let Some((_, intent)) = frozen.get(at) else {
+            continue;
+        };
         tried = tried.max(at + 1);
         if let Some((transaction, marker)) = carry(&load, *intent, &mut draws).await {
             claim(&load, &gate, *intent, transaction, marker).await;
@@ -446,19 +542,28 @@ async fn carry(
     let (_, raft) = leader_of(load.seats.iter())?;
     let organism = &load.stage.organism;
     let command = raft.read(|state| organism.authorization(&state.authority, intent, draws))?;
-    let Accepted::Authorized(capability) = step(load, command).await?.0 else { return None };
+    let Accepted::Authorized(capability) = step(load, command).await?.0 else {
+        return None;
+    };
     pause(draws).await;
-    let Accepted::Prepared(id) = step(load, RawCommand::Prepare(intent, capability)).await?.0 else {
+    let Accepted::Prepared(id) = step(load, RawCommand::Prepare(intent, capability)).await?.0
+    else {
         return None;
     };
     pause(draws).await;
     let (Accepted::Committed(marker), position) = step(load, RawCommand::Commit(id)).await? else {
         return None;
     };
-    load.stage.note(Who::World, format_args!("committed {} at {position:?}", short(Some(intent))));
+    load.stage.note(
+        Who::World,
+        format_args!("committed {} at {position:?}", short(Some(intent))),
+    );
     load.count("committed");
     let at_us = load.stage.now_us();
-    load.stage.history().promises.acknowledge(at_us, Promised::Committed(id), position);
+    load.stage
+        .history()
+        .promises
+        .acknowledge(at_us, Promised::Committed(id), position);
     Some((id, marker))
 }
 
@@ -470,12 +575,16 @@ async fn pause(draws: &mut Draws) {
 /// Proposes one step on whichever node leads now; what it led to, and its leaf.
 async fn step(load: &Workload, command: RawCommand) -> Option<(Accepted, Option<u64>)> {
     let (_, raft) = leader_of(load.seats.iter())?;
-    let proposed = raft.propose(Class::Client, command.to_canonical(), STEP_DEADLINE).await.ok()?;
+    let proposed = raft
+        .propose(Class::Client, command.to_canonical(), STEP_DEADLINE)
+        .await
+        .ok()?;
     let position = (!proposed.positions.is_empty()).then_some(proposed.positions.start);
     match proposed.outcome.reply {
         Ok(accepted) => Some((accepted, position)),
         Err(refusal) => {
-            load.stage.note(Who::World, format_args!("a step is refused: {refusal}"));
+            load.stage
+                .note(Who::World, format_args!("a step is refused: {refusal}"));
             load.count("steps refused");
             None
         }
@@ -489,19 +598,33 @@ async fn claim(
     id: TransactionId,
     marker: MarkerNumber,
 ) {
-    let Some((_, raft)) = leader_of(load.seats.iter()) else { return };
+    let Some((_, raft)) = leader_of(load.seats.iter()) else {
+        return;
+    };
     let resource = raft.read(|state| {
         let live = state.authority.intents.get(&intent)?;
         Some(live.intent.payload.resource().id())
     });
     let Some(resource) = resource else { return };
-    let command = load.stage.organism.claim(id, marker, resource).to_canonical();
-    let claimed = gate.submit(&command, &Again::SameAnswer, SUBMIT_DEADLINE, Duration::ZERO).await;
+    let command = load
+        .stage
+        .organism
+        .claim(id, marker, resource)
+        .to_canonical();
+    let claimed = gate
+        .submit(
+            &command,
+            &Again::SameAnswer,
+            SUBMIT_DEADLINE,
+            Duration::ZERO,
+        )
+        .await;
     match claimed {
         Ok(submitted) => match submitted.accepted() {
             Ok(_) => load.count("claimed"),
             Err(refusal) => {
-                load.stage.note(Who::World, format_args!("the claim is refused: {refusal}"));
+                load.stage
+                    .note(Who::World, format_args!("the claim is refused: {refusal}"));
                 load.count("claims refused");
             }
         },
@@ -529,10 +652,12 @@ async fn sentinel(load: Workload, plan: Plan) {
 fn red_scope(load: &Workload, draws: &mut Draws) -> RedScope {
     let frozen = load.frozen();
     let agent = draws.between(1, AGENTS + 1);
-    let subject = agent_name(agent).parse().map_or(RedScope::Everything, RedScope::Subject);
-    match (draws.below(10), draws.one_of(&frozen)) {
+    let subject = agent_name(agent)
+        .parse()
+        .map_or(RedScope::Everything, RedScope::Subject);
+    match (draws.below(30), draws.one_of(&frozen)) {
         (0, _) => RedScope::Everything,
-        (1..3, _) | (_, None) => subject,
+        (1..8, _) | (_, None) => subject,
         (_, Some((_, intent))) => RedScope::Intent(intent),
     }
 }
@@ -547,19 +672,27 @@ pub async fn red(
     draws: &mut Draws,
 ) {
     let record = outbox.sign(&scope, link::now_unix_ms(), draws);
-    load.stage.note(Who::Sentinel, format_args!("signs a RED of {scope:?}"));
-    load.stage.history().promises.reds.push(RedSent { record, scope });
+    load.stage
+        .note(Who::Sentinel, format_args!("signs a RED of {scope:?}"));
+    load.stage
+        .history()
+        .promises
+        .reds
+        .push(RedSent { record, scope });
     load.lock().reds_waiting += 1;
     let targets = (1..=NODES).filter(|node| only.is_none_or(|only| only == *node));
-    let lines: Vec<Nodes> =
-        targets.map(|node| load.nodes(Role::Sentinel, "sentinel", Some(node))).collect();
+    let lines: Vec<Nodes> = targets
+        .map(|node| load.nodes(Role::Sentinel, "sentinel", Some(node)))
+        .collect();
     while let Some(segment) = outbox.segment() {
         let count = outbox.waiting();
         if deliver(load, &lines, segment.to_canonical()).await {
             let at_us = load.stage.now_us();
             for record in outbox.acknowledge(count) {
                 let mut history = load.stage.history();
-                history.promises.acknowledge(at_us, Promised::Latched(record), None);
+                history
+                    .promises
+                    .acknowledge(at_us, Promised::Latched(record), None);
             }
             load.count("latched");
             load.lock().reds_waiting -= 1;
@@ -578,7 +711,9 @@ async fn deliver(load: &Workload, lines: &[Nodes], segment: Vec<u8>) -> bool {
         // Each delivery goes on by itself: a node that is slow to answer must still get it.
         link::spawn(async move {
             let again = Again::SameAnswer;
-            let answer = line.submit(&segment, &again, DELIVERY_DEADLINE, Duration::ZERO).await;
+            let answer = line
+                .submit(&segment, &again, DELIVERY_DEADLINE, Duration::ZERO)
+                .await;
             let latched = match answer {
                 Ok(submitted) => matches!(submitted.accepted(), Ok(Accepted::Latched(_))),
                 Err(error) => {
@@ -600,5 +735,10 @@ async fn deliver(load: &Workload, lines: &[Nodes], segment: Vec<u8>) -> bool {
 
 /// Facts that the journal shows of a kind, for scenarios.
 pub fn facts_of(stage: &Stage, is: impl Fn(&Fact) -> bool) -> usize {
-    stage.history().facts.values().filter(|fact| is(fact)).count()
+    stage
+        .history()
+        .facts
+        .values()
+        .filter(|fact| is(fact))
+        .count()
 }

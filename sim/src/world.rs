@@ -81,9 +81,18 @@ impl World {
             begun: Monotonic::now(),
         };
         let handle = Handle::current();
-        let outside =
-            handle.create_node().name("outside").ip([10, 0, 1, 1].into()).build();
-        let mut world = World { seed, stage, machines: Vec::new(), outside, steps: 0 };
+        let outside = handle
+            .create_node()
+            .name("outside")
+            .ip([10, 0, 1, 1].into())
+            .build();
+        let mut world = World {
+            seed,
+            stage,
+            machines: Vec::new(),
+            outside,
+            steps: 0,
+        };
         for id in 1..=NODES {
             let seat = Arc::new(Seat::new(id, world.stage.clone(), lie));
             let own = Arc::clone(&seat);
@@ -94,7 +103,11 @@ impl World {
                 .ip(ip)
                 .init(move || Arc::clone(&own).live())
                 .build();
-            world.machines.push(Machine { seat, handle: node, is_up: true });
+            world.machines.push(Machine {
+                seat,
+                handle: node,
+                is_up: true,
+            });
             world.set_disk(id, 1, 6);
         }
         world.set_network(1, 5);
@@ -153,13 +166,17 @@ impl World {
             }
             if begun.elapsed() >= span {
                 self.judge()?;
-                return Err(Failure::Stuck { what: what.to_owned(), span });
+                return Err(Failure::Stuck {
+                    what: what.to_owned(),
+                    span,
+                });
             }
             if judged.elapsed() >= STEP {
                 self.judge()?;
                 judged = Monotonic::now();
             }
             link::sleep(LOOK).await;
+            self.bury();
         }
     }
 
@@ -169,6 +186,7 @@ impl World {
     /// The first violation.
     pub fn judge(&mut self) -> Result<(), Failure> {
         self.steps += 1;
+        self.bury();
         Ok(invariants::check(&self.stage.history())?)
     }
 
@@ -218,7 +236,10 @@ impl World {
         for node in nodes {
             self.take_down(*node);
             let lost = self.seat(*node).disk().power_loss(keep);
-            self.stage.note(Who::Node(*node), format_args!("lost {lost} unsynced writes"));
+            self.stage.note(
+                Who::Node(*node),
+                format_args!("lost {lost} unsynced writes"),
+            );
         }
     }
 
@@ -232,8 +253,9 @@ impl World {
 
     /// Starts a node that is down, by a fault or by itself.
     pub fn start(&mut self, node: u64) {
+        self.bury();
         let machine = self.machine_mut(node);
-        if machine.is_up && machine.seat.exit().is_none() {
+        if machine.is_up {
             return;
         }
         machine.is_up = true;
@@ -242,10 +264,14 @@ impl World {
         Handle::current().restart(machine.handle.id());
     }
 
-    /// Whether a node's process is there.
-    pub fn is_up(&self, node: u64) -> bool {
-        let machine = self.machine(node);
-        machine.is_up && machine.seat.exit().is_none()
+    /// A process that has ended by itself: the system closes its sockets.
+    fn bury(&mut self) {
+        for machine in &mut self.machines {
+            if machine.is_up && machine.seat.exit().is_some() {
+                machine.is_up = false;
+                Handle::current().kill(machine.handle.id());
+            }
+        }
     }
 
     /// Puts another disk into a node that is down: an older image of its own, or a new one.
@@ -254,7 +280,11 @@ impl World {
         self.stage.note(Who::Node(node), "its disk is replaced");
         self.seat(node).replace_disk(disk);
         let mut history = self.stage.history();
-        history.disks.entry(node).or_default().push(DiskEvent::Replaced);
+        history
+            .disks
+            .entry(node)
+            .or_default()
+            .push(DiskEvent::Replaced);
         drop(history);
         self.set_disk(node, 1, 6);
     }
@@ -267,7 +297,9 @@ impl World {
 
     /// Fsyncs of a node take between `from_ms` and `to_ms` milliseconds.
     fn set_disk(&self, node: u64, from_ms: u64, to_ms: u64) {
-        let mut draws = self.seed.draws(&format!("disk {node} {}", self.stage.now_us()));
+        let mut draws = self
+            .seed
+            .draws(&format!("disk {node} {}", self.stage.now_us()));
         let delay = move || Duration::from_micros(draws.between(from_ms * 1_000, to_ms * 1_000));
         self.seat(node).disk().set_sync_delay(Box::new(delay));
     }
@@ -296,7 +328,9 @@ impl World {
             self.do_to(Fault::Clock(node, 0));
             self.seat(node).disk().fail_syncs(0);
         }
-        (1..=NODES).filter(|node| !without.contains(node)).for_each(|node| self.start(node));
+        (1..=NODES)
+            .filter(|node| !without.contains(node))
+            .for_each(|node| self.start(node));
     }
 
     fn machine(&self, node: u64) -> &Machine {
@@ -311,7 +345,9 @@ impl World {
 /// The seat that leads in the highest term, by its own word.
 pub fn leader_of<'a>(seats: impl Iterator<Item = &'a Arc<Seat>>) -> Option<(u64, Raft)> {
     let running = seats.filter_map(|seat| seat.raft().map(|raft| (seat.id, raft)));
-    running.filter(|(_, raft)| raft.leads()).max_by_key(|(_, raft)| raft.metrics().term)
+    running
+        .filter(|(_, raft)| raft.leads())
+        .max_by_key(|(_, raft)| raft.metrics().term)
 }
 
 /// Numbers of nodes begin with 1.

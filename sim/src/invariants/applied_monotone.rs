@@ -57,12 +57,22 @@ mod tests {
     }
 
     fn opened(applied: u64) -> DiskEvent {
-        Opened { vote: None, applied: Some(applied) }
+        Opened {
+            vote: None,
+            applied: Some(applied),
+        }
     }
 
     #[test]
     fn a_power_loss_may_take_what_was_not_synced() {
-        let events = [Applied(4), AppliedSynced(4), Applied(5), opened(4), Applied(5), Replaced];
+        let events = [
+            Applied(4),
+            AppliedSynced(4),
+            Applied(5),
+            opened(4),
+            Applied(5),
+            Replaced,
+        ];
         assert_eq!(verdict(&events), Ok(()));
     }
 

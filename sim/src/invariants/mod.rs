@@ -62,8 +62,18 @@ pub struct Violation {
 /// # Errors
 /// The first that does not hold, in the order of [`ALL`].
 pub fn check(history: &History) -> Result<(), Violation> {
-    for Invariant { id, statement, check, .. } in ALL {
-        check(history).map_err(|detail| Violation { id, statement, detail })?;
+    for Invariant {
+        id,
+        statement,
+        check,
+        ..
+    } in ALL
+    {
+        check(history).map_err(|detail| Violation {
+            id,
+            statement,
+            detail,
+        })?;
     }
     Ok(())
 }
@@ -78,7 +88,10 @@ mod tests {
     fn names_are_unique_and_every_property_has_a_source() {
         let ids: BTreeSet<&str> = ALL.iter().map(|it| it.id).collect();
         assert_eq!(ids.len(), ALL.len());
-        assert!(ALL.iter().all(|it| !it.statement.is_empty() && !it.source.is_empty()));
+        assert!(
+            ALL.iter()
+                .all(|it| !it.statement.is_empty() && !it.source.is_empty())
+        );
     }
 
     #[test]

@@ -26,7 +26,11 @@ fn check(history: &History) -> Result<(), String> {
     let mut intents = BTreeMap::new();
     for (position, fact) in &history.facts {
         let (step, intent) = match fact {
-            Fact::Frozen { intent, scopes: would_stop, .. } => {
+            Fact::Frozen {
+                intent,
+                scopes: would_stop,
+                ..
+            } => {
                 scopes.insert(*intent, would_stop);
                 continue;
             }
@@ -34,7 +38,11 @@ fn check(history: &History) -> Result<(), String> {
                 stopped.extend(frozen);
                 continue;
             }
-            Fact::Positive { step, intent, transaction } => {
+            Fact::Positive {
+                step,
+                intent,
+                transaction,
+            } => {
                 if let Some(transaction) = transaction {
                     intents.insert(*transaction, *intent);
                 }
@@ -49,7 +57,9 @@ fn check(history: &History) -> Result<(), String> {
             None => !stopped.is_empty(),
         };
         if covered {
-            return Err(format!("{step} of {intent:?} at {position}, its scope latched before"));
+            return Err(format!(
+                "{step} of {intent:?} at {position}, its scope latched before"
+            ));
         }
     }
     Ok(())
@@ -63,28 +73,56 @@ mod tests {
     use crate::history::Step;
 
     fn latched(scope: RedScope) -> Fact {
-        Fact::Latched { record: Digest::of(b"red"), scopes: BTreeSet::from([scope]) }
+        Fact::Latched {
+            record: Digest::of(b"red"),
+            scopes: BTreeSet::from([scope]),
+        }
     }
 
     fn verdict(facts: Vec<Fact>) -> Result<(), String> {
-        check(&History { facts: (0..).zip(facts).collect(), ..History::default() })
+        check(&History {
+            facts: (0..).zip(facts).collect(),
+            ..History::default()
+        })
     }
 
     fn story() -> (Fact, Fact, Fact) {
         let intent = IntentDigest(Digest::of(b"i"));
         let event = redlatch_types::EventId(Digest::of(b"e"));
         let scopes = BTreeSet::from([RedScope::Intent(intent), RedScope::Everything]);
-        let step = |step| Fact::Positive { step, intent, transaction: None };
-        (Fact::Frozen { event, intent, scopes }, step(Step::Prepared), step(Step::Committed))
+        let step = |step| Fact::Positive {
+            step,
+            intent,
+            transaction: None,
+        };
+        (
+            Fact::Frozen {
+                event,
+                intent,
+                scopes,
+            },
+            step(Step::Prepared),
+            step(Step::Committed),
+        )
     }
 
     #[test]
     fn fault_022_a_commit_after_the_latch_is_found() {
         let (frozen, prepared, committed) = story();
         let red = latched(RedScope::Everything);
-        let before = vec![frozen.clone(), prepared.clone(), committed.clone(), red.clone()];
+        let before = vec![
+            frozen.clone(),
+            prepared.clone(),
+            committed.clone(),
+            red.clone(),
+        ];
         assert_eq!(verdict(before), Ok(()));
-        let after = vec![frozen.clone(), prepared.clone(), red.clone(), committed.clone()];
+        let after = vec![
+            frozen.clone(),
+            prepared.clone(),
+            red.clone(),
+            committed.clone(),
+        ];
         assert!(verdict(after).is_err());
         let freezing_is_no_permission = vec![red, frozen];
         assert_eq!(verdict(freezing_is_no_permission), Ok(()));

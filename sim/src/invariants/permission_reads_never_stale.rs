@@ -16,11 +16,19 @@ pub(super) const INVARIANT: Invariant = Invariant {
 };
 
 fn check(history: &History) -> Result<(), String> {
-    let free = history.statuses.iter().filter(|it| it.scope == ScopeState::Free);
+    let free = history
+        .statuses
+        .iter()
+        .filter(|it| it.scope == ScopeState::Free);
     for status in free {
-        let stale = history.facts.iter().find(|(_, fact)| was_latched(history, status, fact));
+        let stale = history
+            .facts
+            .iter()
+            .find(|(_, fact)| was_latched(history, status, fact));
         if let Some((position, _)) = stale {
-            return Err(format!("{status:?}, but the latch at {position} was known before"));
+            return Err(format!(
+                "{status:?}, but the latch at {position} was known before"
+            ));
         }
     }
     Ok(())
@@ -28,7 +36,9 @@ fn check(history: &History) -> Result<(), String> {
 
 /// Whether `fact` is a latch that covers the question and was acknowledged before it.
 fn was_latched(history: &History, status: &StatusSeen, fact: &Fact) -> bool {
-    let Fact::Latched { record, scopes } = fact else { return false };
+    let Fact::Latched { record, scopes } = fact else {
+        return false;
+    };
     let known = history.promises.latched_at(*record);
     let before = known.is_some_and(|at| at < status.asked_us);
     let asked = status.intent.and_then(|intent| history.scopes_of(intent));
@@ -50,15 +60,32 @@ mod tests {
         let stopped = IntentDigest(Digest::of(b"stopped"));
         let other = IntentDigest(Digest::of(b"other"));
         let mut history = History::default();
-        history.promises.acknowledge(100, Promised::Latched(record), None);
+        history
+            .promises
+            .acknowledge(100, Promised::Latched(record), None);
         for (position, intent) in [(0, stopped), (1, other)] {
-            let (event, scopes) = (EventId(intent.0), BTreeSet::from([RedScope::Intent(intent)]));
-            history.facts.insert(position, Fact::Frozen { event, intent, scopes });
+            let (event, scopes) = (
+                EventId(intent.0),
+                BTreeSet::from([RedScope::Intent(intent)]),
+            );
+            history.facts.insert(
+                position,
+                Fact::Frozen {
+                    event,
+                    intent,
+                    scopes,
+                },
+            );
         }
         let scopes = BTreeSet::from([RedScope::Intent(stopped)]);
         history.facts.insert(2, Fact::Latched { record, scopes });
         let intent = intent.map(|name| IntentDigest(Digest::of(name)));
-        history.statuses.push(StatusSeen { node: 1, asked_us, intent, scope });
+        history.statuses.push(StatusSeen {
+            node: 1,
+            asked_us,
+            intent,
+            scope,
+        });
         check(&history)
     }
 

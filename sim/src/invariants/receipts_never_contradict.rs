@@ -32,7 +32,9 @@ fn check(history: &History) -> Result<(), String> {
         }
         let written = history.leaves.get(&position);
         if !written.is_some_and(|shown| shown.contains_key(&receipt.leaf)) {
-            return Err(format!("the receipted leaf at {position} was written by no node"));
+            return Err(format!(
+                "the receipted leaf at {position} was written by no node"
+            ));
         }
     }
     Ok(())
@@ -51,7 +53,13 @@ mod tests {
             let leaf = Digest::of(&position.to_be_bytes());
             History::show(&mut history.leaves, position, leaf, 1);
             let (size, root, verified) = (4, Digest::of(b"root"), Ok(()));
-            history.receipts.push(ReceiptSeen { position, leaf, size, root, verified });
+            history.receipts.push(ReceiptSeen {
+                position,
+                leaf,
+                size,
+                root,
+                verified,
+            });
         }
         history
     }

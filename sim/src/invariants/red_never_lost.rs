@@ -28,7 +28,11 @@ fn check(history: &History) -> Result<(), String> {
     if let Some((record, positions)) = latches.iter().find(|(_, at)| at.len() > 1) {
         return Err(format!("RED {record} is latched at {positions:?}"));
     }
-    let missing = history.promises.reds.iter().find(|red| !latches.contains_key(&red.record));
+    let missing = history
+        .promises
+        .reds
+        .iter()
+        .find(|red| !latches.contains_key(&red.record));
     match missing {
         Some(red) if !history.settled.is_empty() => Err(format!("{red:?} is not latched")),
         _ => Ok(()),
@@ -46,16 +50,24 @@ mod tests {
     use crate::oracle::RedSent;
 
     fn settled() -> Settled {
-        Settled { leaves: Vec::new(), state: Digest::ZERO }
+        Settled {
+            leaves: Vec::new(),
+            state: Digest::ZERO,
+        }
     }
 
     fn history(latched: &[u64]) -> History {
         let record = Digest::of(b"red");
         let mut history = History::default();
-        history.promises.reds.push(RedSent { record, scope: RedScope::Everything });
+        history.promises.reds.push(RedSent {
+            record,
+            scope: RedScope::Everything,
+        });
         for position in latched {
             let scopes = BTreeSet::from([RedScope::Everything]);
-            history.facts.insert(*position, Fact::Latched { record, scopes });
+            history
+                .facts
+                .insert(*position, Fact::Latched { record, scopes });
         }
         history
     }

@@ -12,12 +12,17 @@ pub(super) const INVARIANT: Invariant = Invariant {
 };
 
 fn check(history: &History) -> Result<(), String> {
-    let happened = history.facts.iter().find_map(|(position, fact)| match fact {
-        Fact::Frozen { event, .. } | Fact::Withdrawn { event, .. } => {
-            history.promises.nothing.contains(event).then_some((position, event))
-        }
-        _ => None,
-    });
+    let happened = history
+        .facts
+        .iter()
+        .find_map(|(position, fact)| match fact {
+            Fact::Frozen { event, .. } | Fact::Withdrawn { event, .. } => history
+                .promises
+                .nothing
+                .contains(event)
+                .then_some((position, event)),
+            _ => None,
+        });
     match happened {
         None => Ok(()),
         Some((position, event)) => Err(format!("command {event} stands at {position}")),
@@ -35,7 +40,9 @@ mod tests {
         let (event, intent) = (EventId(Digest::of(b"e")), IntentDigest(Digest::of(b"i")));
         let mut history = History::default();
         history.facts.insert(4, Fact::Withdrawn { event, intent });
-        history.promises.nothing_happened(EventId(Digest::of(b"other")));
+        history
+            .promises
+            .nothing_happened(EventId(Digest::of(b"other")));
         history.promises.lose_sight_of(event);
         assert_eq!(check(&history), Ok(()), "unknown is not absent");
         history.promises.unknown.clear();

@@ -18,7 +18,9 @@ fn check(history: &History) -> Result<(), String> {
         return Err(format!("after entry {index} the digests are {shown:?}"));
     }
     let mut settled = history.settled.iter();
-    let Some((first, one)) = settled.next() else { return Ok(()) };
+    let Some((first, one)) = settled.next() else {
+        return Ok(());
+    };
     match settled.find(|(_, other)| other.state != one.state) {
         None => Ok(()),
         Some((node, _)) => Err(format!("settled, nodes {first} and {node} have two states")),
@@ -48,7 +50,10 @@ mod tests {
         let mut history = History::default();
         for (node, state) in [(1, b"a"), (2, b"a"), (3, b"b")] {
             assert_eq!(check(&history), Ok(()));
-            let settled = Settled { leaves: vec![], state: Digest::of(state) };
+            let settled = Settled {
+                leaves: vec![],
+                state: Digest::of(state),
+            };
             history.settled.insert(node, settled);
         }
         assert!(check(&history).is_err());

@@ -28,7 +28,9 @@ fn one_disk(events: &[DiskEvent]) -> Result<(), String> {
         match event {
             DiskEvent::Replaced => replaced = true,
             DiskEvent::Voted(vote) if replaced => {
-                return Err(format!("{vote:?} was cast by a disk that went back in time"));
+                return Err(format!(
+                    "{vote:?} was cast by a disk that went back in time"
+                ));
             }
             DiskEvent::Voted(vote) => {
                 follows(last, Some(*vote))?;
@@ -48,10 +50,17 @@ fn follows(before: Option<VoteSeen>, after: Option<VoteSeen>) -> Result<(), Stri
     let Some(before) = before else { return Ok(()) };
     let forward = after.is_some_and(|after| {
         let same = after.candidate == before.candidate || before.candidate.is_none();
-        let (old, new) = ((before.term, before.committed), (after.term, after.committed));
+        let (old, new) = (
+            (before.term, before.committed),
+            (after.term, after.committed),
+        );
         new > old || (new == old && same)
     });
-    if forward { Ok(()) } else { Err(format!("{before:?} was followed by {after:?}")) }
+    if forward {
+        Ok(())
+    } else {
+        Err(format!("{before:?} was followed by {after:?}"))
+    }
 }
 
 #[cfg(test)]
@@ -59,7 +68,11 @@ mod tests {
     use super::*;
 
     fn vote(term: u64, candidate: u64, committed: bool) -> VoteSeen {
-        VoteSeen { term, candidate: Some(candidate), committed }
+        VoteSeen {
+            term,
+            candidate: Some(candidate),
+            committed,
+        }
     }
 
     fn verdict(events: Vec<DiskEvent>) -> Result<(), String> {
@@ -70,8 +83,16 @@ mod tests {
 
     #[test]
     fn a_vote_goes_forward_and_a_winner_overrides() {
-        let found = DiskEvent::Opened { vote: Some(vote(4, 2, true)), applied: None };
-        let cast = [vote(3, 1, false), vote(3, 2, true), vote(4, 2, false), vote(4, 2, true)];
+        let found = DiskEvent::Opened {
+            vote: Some(vote(4, 2, true)),
+            applied: None,
+        };
+        let cast = [
+            vote(3, 1, false),
+            vote(3, 2, true),
+            vote(4, 2, false),
+            vote(4, 2, true),
+        ];
         let mut events: Vec<DiskEvent> = cast.into_iter().map(DiskEvent::Voted).collect();
         events.push(found);
         assert_eq!(verdict(events), Ok(()));
@@ -88,15 +109,25 @@ mod tests {
     #[test]
     fn fault_005_a_vote_that_a_crash_took_is_found() {
         for vote_found in [None, Some(vote(2, 1, true))] {
-            let found = DiskEvent::Opened { vote: vote_found, applied: None };
+            let found = DiskEvent::Opened {
+                vote: vote_found,
+                applied: None,
+            };
             assert!(verdict(vec![DiskEvent::Voted(vote(3, 1, false)), found]).is_err());
         }
     }
 
     #[test]
     fn fault_013_a_replaced_disk_may_open_and_not_vote() {
-        let opened = DiskEvent::Opened { vote: None, applied: None };
-        let mut events = vec![DiskEvent::Voted(vote(3, 1, false)), DiskEvent::Replaced, opened];
+        let opened = DiskEvent::Opened {
+            vote: None,
+            applied: None,
+        };
+        let mut events = vec![
+            DiskEvent::Voted(vote(3, 1, false)),
+            DiskEvent::Replaced,
+            opened,
+        ];
         assert_eq!(verdict(events.clone()), Ok(()));
         events.push(DiskEvent::Voted(vote(9, 1, false)));
         assert!(verdict(events).is_err());

@@ -33,7 +33,9 @@ pub(super) async fn all_lose_power(
         let before = load.counts().of("frozen");
         let span = Duration::from_secs(20);
         let served = |_: &World| (load.counts().of("frozen") > before + 8).then_some(());
-        world.until("freezes are acknowledged", span, served).await?;
+        world
+            .until("freezes are acknowledged", span, served)
+            .await?;
         world.run(Duration::from_millis(draws.below(300))).await?;
         // At least once nothing unsynced survives; otherwise the log is torn somewhere.
         let keep = usize::try_from(draws.below(3)).unwrap_or_default();
@@ -51,7 +53,9 @@ pub(super) async fn voter_loses_power(world: &mut World) -> Result<Counts, Failu
     for _ in 0..4 {
         let leader = first_leader(world).await?;
         world.run(Duration::from_secs(1)).await?;
-        let before: Vec<u64> = (1..=NODES).map(|node| last_vote(world, node).term).collect();
+        let before: Vec<u64> = (1..=NODES)
+            .map(|node| last_vote(world, node).term)
+            .collect();
         world.do_to(Fault::Isolate(leader));
         let voter = world
             .until("somebody votes", SPAN, |world| {
@@ -74,11 +78,10 @@ pub(super) async fn voter_loses_power(world: &mut World) -> Result<Counts, Failu
 fn last_vote(world: &World, node: u64) -> VoteSeen {
     let history = world.stage.history();
     let events = history.disks.get(&node).into_iter().flatten().rev();
-    let votes = events.filter_map(|event| match event {
+    let mut votes = events.filter_map(|event| match event {
         DiskEvent::Voted(vote) => Some(*vote),
         _ => None,
     });
-    let mut votes = votes;
     votes.next().unwrap_or_default()
 }
 
@@ -99,7 +102,13 @@ pub(super) async fn crash_after_truncate(world: &mut World) -> Result<Counts, Fa
     world.run(Duration::from_secs(1)).await?;
     world.start(old);
     let back = |world: &World| world.seat(old).raft();
-    world.until("the node runs again: a truncation is no rollback", SPAN, back).await?;
+    world
+        .until(
+            "the node runs again: a truncation is no rollback",
+            SPAN,
+            back,
+        )
+        .await?;
     settle(world, &load, &[]).await?;
     Ok(load.counts())
 }
@@ -112,11 +121,17 @@ pub(super) async fn failed_sync(world: &mut World) -> Result<Counts, Failure> {
         world.run(Duration::from_secs(2)).await?;
         world.do_to(Fault::FailedSync(victim));
         let ended = |world: &World| world.seat(victim).exit();
-        let reason = world.until("the process ends", Duration::from_secs(5), ended).await?;
-        expect(reason.contains("storage"), || format!("it ended with: {reason}"))?;
+        let reason = world
+            .until("the process ends", Duration::from_secs(5), ended)
+            .await?;
+        expect(reason.contains("simulated EIO"), || {
+            format!("it ended with: {reason}")
+        })?;
         let before = load.counts().of("frozen");
         let served = |_: &World| (load.counts().of("frozen") > before + 3).then_some(());
-        world.until("the others go on", Duration::from_secs(15), served).await?;
+        world
+            .until("the others go on", Duration::from_secs(15), served)
+            .await?;
         world.start(victim);
     }
     settle(world, &load, &[]).await?;
@@ -136,7 +151,9 @@ pub(super) async fn rolled_back(world: &mut World) -> Result<Counts, Failure> {
     // The node that must not help: a new leader needs the other two.
     world.do_to(Fault::Kill(leader));
     world.run(Duration::from_secs(5)).await?;
-    expect(world.leader().is_none(), || "a rolled-back node helped to elect".into())?;
+    expect(world.leader().is_none(), || {
+        "a rolled-back node helped to elect".into()
+    })?;
     world.start(leader);
     settle(world, &load, &[victim]).await?;
     Ok(load.counts())
@@ -157,31 +174,52 @@ pub(super) async fn wiped(world: &mut World) -> Result<Counts, Failure> {
 async fn comes_back_as_rolled_back(world: &mut World, victim: u64) -> Result<(), Failure> {
     world.start(victim);
     let ended = |world: &World| world.seat(victim).exit();
-    let reason = world.until("it refuses to run", Duration::from_secs(10), ended).await?;
-    expect(reason.contains("rolled_back"), || format!("it ended with: {reason}"))?;
+    let reason = world
+        .until("it refuses to run", Duration::from_secs(10), ended)
+        .await?;
+    expect(reason.contains("rolled_back"), || {
+        format!("it ended with: {reason}")
+    })?;
     world.run(Duration::from_secs(5)).await
 }
 
 /// A node was away for so long that the log it needs is gone: it installs a snapshot and fetches leaves.
 pub(super) async fn snapshot(world: &mut World) -> Result<Counts, Failure> {
-    let load = Workload::start(world, Plan { reds: 1, ..Plan::default() });
+    let load = Workload::start(
+        world,
+        Plan {
+            reds: 1,
+            ..Plan::default()
+        },
+    );
     let leader = first_leader(world).await?;
     let away = leader % NODES + 1;
     world.run(Duration::from_secs(2)).await?;
-    let had = world.seat(away).raft().and_then(|raft| raft.metrics().last_log_index);
+    let had = world
+        .seat(away)
+        .raft()
+        .and_then(|raft| raft.metrics().last_log_index);
     world.do_to(Fault::Kill(away));
     many_entries(world).await?;
     let purged = move |world: &World| {
         let (_, raft) = world.leader()?;
         (raft.metrics().purged_index > had).then_some(())
     };
-    world.until("the log is purged beyond what the node has", SPAN, purged).await?;
+    world
+        .until("the log is purged beyond what the node has", SPAN, purged)
+        .await?;
     world.start(away);
     let installed = |world: &World| {
         let metrics = world.seat(away).raft()?.metrics();
         (metrics.snapshot_index > had && metrics.leaves_missing == 0).then_some(())
     };
-    world.until("the snapshot is installed and its leaves are there", SPAN, installed).await?;
+    world
+        .until(
+            "the snapshot is installed and its leaves are there",
+            SPAN,
+            installed,
+        )
+        .await?;
     settle(world, &load, &[]).await?;
     Ok(load.counts())
 }
@@ -193,7 +231,11 @@ async fn many_entries(world: &mut World) -> Result<(), Failure> {
     for at in 0..ENTRIES_AWAY {
         let (_, raft) = world.until("a leader", SPAN, World::leader).await?;
         let last = at + 20 == ENTRIES_AWAY;
-        let command = if last { RawCommand::Checkpoint.to_canonical() } else { nothing.clone() };
+        let command = if last {
+            RawCommand::Checkpoint.to_canonical()
+        } else {
+            nothing.clone()
+        };
         let deadline = Duration::from_secs(5);
         let committed = raft.propose(Class::Safety, command, deadline).await;
         if last {

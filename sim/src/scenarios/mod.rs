@@ -48,26 +48,39 @@ pub enum Plant {
     AppendAnsweredEarly,
     /// The disks answer votes and never sync them.
     VoteUnsynced,
+    /// The disk of one node drops some leaves of what is applied.
+    LeavesDropped,
     /// A node answers status from what it has applied, without a read point.
     StatusWithoutReadPoint,
 }
 
 impl Plant {
     /// Every planted fault: its name, the story that provokes it, the invariant that finds it.
-    pub const ALL: [(Plant, &'static str, &'static str, &'static str); 4] = [
+    pub const ALL: [(Plant, &'static str, &'static str, &'static str); 5] = [
         (
             Plant::AppendUnsynced,
             "append-unsynced",
             "all_nodes_lose_unsynced_pages_at_once",
-            "acked_never_lost",
+            "committed_immutable",
         ),
         (
             Plant::AppendAnsweredEarly,
             "append-answered-early",
             "all_nodes_lose_unsynced_pages_at_once",
+            "committed_immutable",
+        ),
+        (
+            Plant::VoteUnsynced,
+            "vote-unsynced",
+            "voter_loses_power",
+            "vote_monotone",
+        ),
+        (
+            Plant::LeavesDropped,
+            "leaves-dropped",
+            "calm",
             "acked_never_lost",
         ),
-        (Plant::VoteUnsynced, "vote-unsynced", "voter_loses_power", "vote_monotone"),
         (
             Plant::StatusWithoutReadPoint,
             "status-without-read-point",
@@ -87,28 +100,58 @@ pub struct Scenario {
 
 /// All of them.
 pub const ALL: [Scenario; 13] = [
-    Scenario { name: "calm", run: |world, _| Box::pin(calm(world)) },
-    Scenario { name: "leader_killed", run: |world, it| Box::pin(leaders::killed(world, it)) },
+    Scenario {
+        name: "calm",
+        run: |world, _| Box::pin(calm(world)),
+    },
+    Scenario {
+        name: "leader_killed",
+        run: |world, it| Box::pin(leaders::killed(world, it)),
+    },
     Scenario {
         name: "all_nodes_lose_unsynced_pages_at_once",
         run: |world, it| Box::pin(disks::all_lose_power(world, it)),
     },
-    Scenario { name: "voter_loses_power", run: |world, _| Box::pin(disks::voter_loses_power(world)) },
+    Scenario {
+        name: "voter_loses_power",
+        run: |world, _| Box::pin(disks::voter_loses_power(world)),
+    },
     Scenario {
         name: "crash_between_truncate_and_append",
         run: |world, _| Box::pin(disks::crash_after_truncate(world)),
     },
-    Scenario { name: "failed_sync", run: |world, _| Box::pin(disks::failed_sync(world)) },
-    Scenario { name: "rolled_back_disk", run: |world, _| Box::pin(disks::rolled_back(world)) },
-    Scenario { name: "wiped_disk", run: |world, _| Box::pin(disks::wiped(world)) },
-    Scenario { name: "snapshot_install", run: |world, _| Box::pin(disks::snapshot(world)) },
-    Scenario { name: "partition_heal", run: |world, _| Box::pin(leaders::partition_heal(world)) },
+    Scenario {
+        name: "failed_sync",
+        run: |world, _| Box::pin(disks::failed_sync(world)),
+    },
+    Scenario {
+        name: "rolled_back_disk",
+        run: |world, _| Box::pin(disks::rolled_back(world)),
+    },
+    Scenario {
+        name: "wiped_disk",
+        run: |world, _| Box::pin(disks::wiped(world)),
+    },
+    Scenario {
+        name: "snapshot_install",
+        run: |world, _| Box::pin(disks::snapshot(world)),
+    },
+    Scenario {
+        name: "partition_heal",
+        run: |world, _| Box::pin(leaders::partition_heal(world)),
+    },
     Scenario {
         name: "deposed_leader_status",
         run: |world, it| Box::pin(leaders::deposed_status(world, it)),
     },
-    Scenario { name: "clock_step", run: |world, _| Box::pin(leaders::clock_step(world)) },
-    Scenario { name: "random", run: |world, it| Box::pin(random::mix(world, it)) },
+    Scenario {
+        name: "clock_step",
+        run: |world, _| Box::pin(leaders::clock_step(world)),
+    },
+    Scenario {
+        name: "random",
+        run: |world, it| Box::pin(random::mix(world, it)),
+    },
 ];
 
 /// The story of a name.
@@ -123,8 +166,17 @@ async fn calm(world: &mut World) -> Result<Counts, Failure> {
     world.run(Duration::from_secs(20)).await?;
     settle(world, &load, &[]).await?;
     let counts = load.counts();
-    for what in ["frozen", "withdrawn", "committed", "claimed", "latched", "receipts"] {
-        expect(counts.of(what) > 0, || format!("nothing {what} in a calm run: {counts}"))?;
+    for what in [
+        "frozen",
+        "withdrawn",
+        "committed",
+        "claimed",
+        "latched",
+        "receipts",
+    ] {
+        expect(counts.of(what) > 0, || {
+            format!("nothing {what} in a calm run: {counts}")
+        })?;
     }
     Ok(counts)
 }
@@ -132,7 +184,11 @@ async fn calm(world: &mut World) -> Result<Counts, Failure> {
 /// Waits for the first leader of a world.
 async fn first_leader(world: &mut World) -> Result<u64, Failure> {
     let span = Duration::from_secs(10);
-    world.until("a first leader", span, |world| world.leader().map(|it| it.0)).await
+    world
+        .until("a first leader", span, |world| {
+            world.leader().map(|it| it.0)
+        })
+        .await
 }
 
 /// Waits for a leader that is none of `not`.
@@ -143,5 +199,9 @@ async fn another_leader(world: &mut World, not: u64) -> Result<u64, Failure> {
 }
 
 fn expect(truth: bool, otherwise: impl FnOnce() -> String) -> Result<(), Failure> {
-    if truth { Ok(()) } else { Err(Failure::Unexpected(otherwise())) }
+    if truth {
+        Ok(())
+    } else {
+        Err(Failure::Unexpected(otherwise()))
+    }
 }

@@ -1,10 +1,6 @@
 //! Every scenario on fixed seeds.
 
-#![cfg(madsim)]
-
-mod support;
-
-use support::{printed, simulate};
+use crate::support::{printed, simulate};
 
 fn passes(scenario: &str, seeds: &[u64]) {
     for seed in seeds {
@@ -45,6 +41,9 @@ scenarios! {
 
 #[test]
 fn every_scenario_is_tested() {
-    let all: Vec<&str> = redlatch_sim::scenarios::ALL.iter().map(|it| it.name).collect();
+    let all: Vec<&str> = redlatch_sim::scenarios::ALL
+        .iter()
+        .map(|it| it.name)
+        .collect();
     assert_eq!(all, TESTED);
 }

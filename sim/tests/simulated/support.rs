@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 /// Runs `redlatch-sim` with these arguments.
-pub fn simulate(arguments: &[&str]) -> Output {
+pub(crate) fn simulate(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_redlatch-sim"))
         .args(arguments)
         .output()
@@ -11,7 +11,7 @@ pub fn simulate(arguments: &[&str]) -> Output {
 }
 
 /// What it printed.
-pub fn printed(output: &Output) -> String {
+pub(crate) fn printed(output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr[..]].concat();
     String::from_utf8_lossy(&text).into_owned()
 }
