@@ -5,7 +5,7 @@
 //!   authority/    ca.pem ca.key root.key     in production these lie offline
 //!   nodes/n1/     node.toml, keys, data/     one folder per process, readable by its owner alone
 //!   verifiers/v1/ sentinel/ actuator/        identities and keys
-//!   clients/agent/ operator/ gate/           client.toml, keys
+//!   clients/agent/ operator/ runner/ gate/   client.toml, keys; the gate's gate.toml
 //!   logs/ run/                               of `redlatch dev`
 //! ```
 //!
@@ -15,6 +15,7 @@
 mod certificates;
 mod configs;
 mod keys;
+mod verifiers;
 
 use std::path::{Path, PathBuf};
 

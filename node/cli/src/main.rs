@@ -61,7 +61,7 @@ pub(crate) struct Common {
         conflicts_with = "config"
     )]
     dir: Option<PathBuf>,
-    /// Whose configuration below --dir: agent, operator or gate.
+    /// Whose configuration below --dir: agent, operator, runner or gate.
     #[arg(long = "as", global = true, value_name = "NAME")]
     subject: Option<String>,
     /// How the answer is printed.

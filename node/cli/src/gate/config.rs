@@ -235,3 +235,16 @@ fn voters(
 fn unfit(what: &str) -> Failure {
     Failure::new(ExitCode::Usage, format!("gate configuration: {what}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_file_is_valid() {
+        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/config/gate.toml");
+        let config: GateConfig = config::load(&Sources::none().file(sample)).expect("valid");
+        assert_eq!(config.nodes.len(), 3);
+        assert_eq!(config.freshness_ms, GateConfig::default().freshness_ms);
+    }
+}

@@ -19,7 +19,7 @@ pub(crate) mod refusal;
 mod repository;
 mod state;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Subcommand;
 use redlatch_link::exit::{ExitCode, Failure};
@@ -63,21 +63,21 @@ pub(crate) enum GateCommand {
 /// [`Failure`] with the exit code of DESIGN §11.
 pub(crate) async fn run(command: &GateCommand, common: &Common) -> Done {
     match command {
-        GateCommand::PreReceive => hooks::pre_receive(config(common)?)
+        GateCommand::PreReceive => hooks::pre_receive(&config(common)?)
             .await
             .map_err(hooks::ended)?,
-        GateCommand::PostReceive => hooks::post_receive(config(common)?)
+        GateCommand::PostReceive => hooks::post_receive(&config(common)?)
             .await
             .map_err(hooks::ended)?,
         GateCommand::Reconcile { repo } => {
-            let left = hooks::reconcile(config(common)?, repo).await?;
+            let left = hooks::reconcile(&config(common)?, repo).await?;
             let answer = json!({ "open": left });
             output::print(common.output, &answer, |_| format!("open claims  {left}\n"))?;
         }
         GateCommand::Install { repo } => {
             let config = config(common)?;
-            config::Gate::load(config)?;
-            install::install(repo, config)?;
+            config::Gate::load(&config)?;
+            install::install(repo, &config)?;
             let answer = json!({ "installed": repo });
             output::print(common.output, &answer, |_| {
                 format!("installed  {}\n", repo.display())
@@ -85,9 +85,9 @@ pub(crate) async fn run(command: &GateCommand, common: &Common) -> Done {
         }
         GateCommand::Check { repo } => {
             let config = config(common)?;
-            let gate = config::Gate::load(config)?;
+            let gate = config::Gate::load(&config)?;
             if let Some(repo) = repo {
-                install::check(repo, config)?;
+                install::check(repo, &config)?;
             }
             let answer = json!({ "subject": gate.post.subject.to_string(), "repository": gate.post.repository.to_string() });
             output::print(common.output, &answer, |_| {
@@ -102,8 +102,14 @@ pub(crate) async fn run(command: &GateCommand, common: &Common) -> Done {
     Ok(0)
 }
 
-fn config(common: &Common) -> Result<&Path, Failure> {
-    common.config.as_deref().ok_or_else(|| {
+/// The file of `--config`, or the gate's of a development organism.
+fn config(common: &Common) -> Result<PathBuf, Failure> {
+    let of_organism = |folder: &PathBuf| folder.join("clients").join("gate").join("gate.toml");
+    let file = common
+        .config
+        .clone()
+        .or_else(|| common.dir.as_ref().map(of_organism));
+    file.ok_or_else(|| {
         Failure::new(ExitCode::Usage, "no gate configuration is named")
             .hint("name the gate's file with --config PATH")
     })

@@ -12,10 +12,11 @@ use redlatch_types::records::{ActorKind, PinnedParty, RosterNode, RosterVerifier
 use redlatch_types::{Digest, FailureDomain, Name, NodeId, SigningKey, SubjectId, VerifierId};
 
 /// The processes that call the cluster as subjects, with the role of their certificates.
-pub(super) const CLIENTS: [(&str, Role); 3] = [
+pub(super) const CLIENTS: [(&str, Role); 4] = [
     ("agent", Role::Client),
     ("gate", Role::Gate),
     ("operator", Role::Operator),
+    ("runner", Role::Runner),
 ];
 
 const VERIFIERS: u16 = 4;
@@ -88,6 +89,7 @@ impl Maker<'_> {
             actor_kind: match role {
                 Role::Gate => ActorKind::Gate,
                 Role::Operator => ActorKind::Operator,
+                Role::Runner => ActorKind::Runner,
                 _ => ActorKind::Agent,
             },
             public_key: self.key(&place, "signing.key")?.public_key(),
