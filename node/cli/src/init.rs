@@ -15,7 +15,6 @@
 mod certificates;
 mod configs;
 mod keys;
-mod verifiers;
 
 use std::path::{Path, PathBuf};
 
