@@ -15,6 +15,7 @@ use redlatch_types::records::GenesisV1;
 use redlatch_types::{Canonical, Envelope, SigningKey};
 use serde::{Deserialize, Serialize};
 
+use crate::coordinator::PartyAddresses;
 use crate::start::StartFailure;
 
 /// Everything a node is told. Paths are relative to the folder that the process runs in.
@@ -27,6 +28,10 @@ pub struct NodeConfig {
     pub genesis: PathBuf,
     /// `host:port` of the other nodes' peer listeners, by name.
     pub peers: BTreeMap<String, String>,
+    /// `host:port` of the verifiers, by name; without them intents stay frozen.
+    pub verifiers: BTreeMap<String, String>,
+    /// `host:port` of the sentinel; without it nothing positive is decided.
+    pub sentinel: String,
     /// Its three signing keys.
     pub keys: KeyFiles,
     /// Where it listens.
@@ -112,6 +117,14 @@ impl From<TimingConfig> for Timing {
 }
 
 impl NodeConfig {
+    /// Who takes part in decisions.
+    pub fn parties(&self) -> PartyAddresses {
+        PartyAddresses {
+            verifiers: self.verifiers.clone(),
+            sentinel: Some(self.sentinel.clone()).filter(|it| !it.is_empty()),
+        }
+    }
+
     /// Refuses what cannot be meant.
     ///
     /// # Errors

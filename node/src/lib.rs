@@ -9,6 +9,7 @@
 //!            └──────────────▶ RaftNode (redlatch-raft) ◀───────┘
 //!                                │        ▲
 //!                   held, clock, view   drivers: REDs, time, void transactions
+//!                                       coordinator ─▶ verifiers, sentinel (leader only)
 //! ```
 //!
 //! [`NodeProcess`] is the whole node over any engine, in the real and in the simulated world; `main` adds
@@ -23,6 +24,7 @@
 mod answer;
 pub mod clock;
 pub mod config;
+pub mod coordinator;
 pub mod drivers;
 pub mod files;
 pub mod held;
@@ -34,6 +36,7 @@ mod start;
 pub mod view;
 
 pub use config::NodeConfig;
+pub use coordinator::PartyAddresses;
 pub use files::NodeFiles;
 pub use process::{NodeParts, NodeProcess};
 pub use start::StartFailure;

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redlatch_link::Role;
@@ -29,6 +29,7 @@ use redlatch_types::{Envelope, NodeId};
 use tokio::sync::watch;
 
 use crate::clock::ClockFitness;
+use crate::coordinator::{self, Parties, PartyAddresses, Progress};
 use crate::drivers;
 use crate::held::HeldReds;
 use crate::ingress::CALLERS;
@@ -128,6 +129,8 @@ impl<E: Engine> NodeProcess<E> {
             clock: Arc::new(ClockFitness::new(clock, last_tick)),
             metrics,
             genesis_roster: roster,
+            progress: Progress::default(),
+            parties: OnceLock::new(),
         });
         let routes = Routes::new().service(AuthorityService::server(Arc::clone(&desk)));
         let client_server = world::spawn(transport::serve(clients, routes, until(stopped)));
@@ -141,6 +144,25 @@ impl<E: Engine> NodeProcess<E> {
             servers: vec![client_server, peer_server],
             tasks,
         })
+    }
+
+    /// Lets this node coordinate decisions whenever it leads; without it intents stay frozen. Only the
+    /// first call counts.
+    ///
+    /// # Errors
+    /// [`StartFailure::Transport`] for an address that cannot be dialled, or a name that is not the roster's.
+    pub fn coordinate(
+        &mut self,
+        dialer: &Dialer,
+        addresses: &PartyAddresses,
+    ) -> Result<(), StartFailure> {
+        let parties = Parties::new(dialer, &self.desk.genesis_roster, addresses)?;
+        let parties = Arc::new(parties);
+        if self.desk.parties.set(Arc::clone(&parties)).is_ok() {
+            let driver = coordinator::coordinate(Arc::clone(&self.desk), parties);
+            self.tasks.push(world::spawn(driver));
+        }
+        Ok(())
     }
 
     /// The replicated journal.

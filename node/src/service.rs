@@ -8,10 +8,11 @@
 //! Reads are open to every enrolled role of the organism. Nothing is decided here.
 
 mod journal;
+mod progress;
 mod read;
 mod submit;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use redlatch_link::server_type;
 use redlatch_link::transport;
@@ -26,6 +27,7 @@ use redlatch_types::{Digest, NodeId, SigningKey};
 use tonic::{Request, Response, Status};
 
 use crate::clock::ClockFitness;
+use crate::coordinator::{Parties, Progress};
 use crate::held::HeldReds;
 use crate::metrics::NodeMetrics;
 
@@ -43,6 +45,10 @@ pub(crate) struct Desk<E> {
     pub(crate) metrics: NodeMetrics,
     /// Names of the nodes before the genesis is applied.
     pub(crate) genesis_roster: RosterV1,
+    /// What the coordinator remembers of decisions.
+    pub(crate) progress: Progress,
+    /// Who takes part in decisions, once this node may coordinate.
+    pub(crate) parties: OnceLock<Arc<Parties>>,
 }
 
 impl<E: Engine> Desk<E> {
@@ -136,6 +142,15 @@ impl<E: Engine> Authority for AuthorityService<E> {
     ) -> Result<Response<v1::ResourceResponse>, Status> {
         transport::caller(&request)?;
         let answer = read::resource(&self.0, request.get_ref()).await?;
+        Ok(Response::new(answer))
+    }
+
+    async fn progress(
+        &self,
+        request: Request<v1::ProgressRequest>,
+    ) -> Result<Response<v1::ProgressResponse>, Status> {
+        transport::caller(&request)?;
+        let answer = progress::progress(&self.0, request.get_ref()).await?;
         Ok(Response::new(answer))
     }
 

@@ -14,7 +14,7 @@ use redlatch_link::diagnostics::{self, Condition, Diagnostics};
 use redlatch_link::exit::Failure;
 use redlatch_link::file::{self, Access, FileError};
 use redlatch_link::supervisor::{self, Word};
-use redlatch_link::transport::Credentials;
+use redlatch_link::transport::{Credentials, Dialer};
 use redlatch_link::{build_id, exit, logs, world};
 use redlatch_node::{NodeConfig, NodeFiles, NodeParts, NodeProcess, StartFailure};
 use redlatch_raft::engine::{RocksEngine, RocksOptions};
@@ -159,11 +159,12 @@ async fn node(
         metrics: diagnostics.metrics,
         readiness: diagnostics.readiness,
     };
-    let process = tokio::select! {
+    let mut process = tokio::select! {
         biased;
         () = world::stop_signal() => return Ok(()),
         process = NodeProcess::start(parts) => process?,
     };
+    process.coordinate(&Dialer::new(credentials.clone()), &config.parties())?;
     started.met();
     tracing::info!(
         node = %name,

@@ -6,7 +6,9 @@
 
 mod child;
 
+use std::collections::BTreeMap;
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,7 +18,6 @@ use redlatch_link::config::{self, Sources};
 use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::file;
 use redlatch_link::world::{self, Monotonic};
-use redlatch_node::NodeConfig;
 use serde_json::json;
 
 use crate::client::Client;
@@ -38,11 +39,49 @@ pub(crate) struct DevArguments {
     ready_within: u64,
 }
 
-/// A node as it is started.
-struct Node {
+/// A kind of process: what `init --dev` made for it, and the executable that runs it.
+struct Kind {
+    role: &'static str,
+    /// Folder of its one process, or of a folder for each.
+    place: &'static str,
+    /// Name of the configuration file.
+    file: &'static str,
+    binary: &'static str,
+}
+
+/// Every kind, in the order in which they are started.
+const KINDS: [Kind; 2] = [
+    Kind {
+        role: "node",
+        place: "nodes",
+        file: "node.toml",
+        binary: "redlatch-node",
+    },
+    Kind {
+        role: "verifier",
+        place: "verifiers",
+        file: "verifier.toml",
+        binary: "redlatch-verifier",
+    },
+];
+
+/// A process as it is started.
+struct Process {
     name: String,
-    config: NodeConfig,
+    role: &'static str,
+    /// Where it listens, as its configuration says.
+    listen: BTreeMap<String, SocketAddr>,
     child: Child,
+}
+
+impl Process {
+    /// The address under a key of `[listen]`.
+    fn address(&self, key: &str) -> Result<SocketAddr, Failure> {
+        self.listen.get(key).copied().ok_or_else(|| {
+            let text = format!("{} has no listen.{key} in its configuration", self.name);
+            Failure::new(ExitCode::Usage, text)
+        })
+    }
 }
 
 pub(crate) async fn run(arguments: &DevArguments, common: &Common) -> Done {
@@ -53,8 +92,8 @@ pub(crate) async fn run(arguments: &DevArguments, common: &Common) -> Done {
     }
     init::warn();
     let _lock = lock(folder)?;
-    let binary = node_binary()?;
-    let mut nodes = start(folder, &binary)?;
+    let binary = binary("redlatch-node")?;
+    let mut nodes = start(folder)?;
     let ready = Duration::from_secs(arguments.ready_within);
     let begun = tokio::select! {
         biased;
@@ -99,15 +138,16 @@ fn lock(folder: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// The node's executable beside this one: both come from one build.
-fn node_binary() -> Result<PathBuf, Failure> {
+/// An executable beside this one: all come from one build.
+fn binary(name: &str) -> Result<PathBuf, Failure> {
     let missing = |text: String| {
-        Failure::new(ExitCode::Error, text)
-            .hint("build all binaries (`make build`); redlatch-node must lie beside redlatch")
+        Failure::new(ExitCode::Error, text).hint(format!(
+            "build all binaries (`make build`); {name} must lie beside redlatch"
+        ))
     };
     let own = std::env::current_exe()
         .map_err(|error| missing(format!("cannot find this executable: {error}")))?;
-    let beside = own.with_file_name("redlatch-node");
+    let beside = own.with_file_name(name);
     if beside.is_file() {
         Ok(beside)
     } else {
@@ -115,35 +155,60 @@ fn node_binary() -> Result<PathBuf, Failure> {
     }
 }
 
-fn start(folder: &Path, binary: &Path) -> Result<Vec<Node>, Failure> {
+fn start(folder: &Path) -> Result<Vec<Process>, Failure> {
+    let mut processes = Vec::new();
+    for kind in &KINDS {
+        for (name, file) in configurations(folder, kind)? {
+            let listen = listen(&file)?;
+            let child = Child::start(&name, &binary(kind.binary)?, &file, folder)?;
+            processes.push(Process {
+                name,
+                role: kind.role,
+                listen,
+                child,
+            });
+        }
+    }
+    Ok(processes)
+}
+
+/// Names and configuration files of the processes of a kind, by name.
+fn configurations(folder: &Path, kind: &Kind) -> Result<BTreeMap<String, PathBuf>, Failure> {
+    let place = folder.join(kind.place);
+    let alone = place.join(kind.file);
+    if alone.is_file() {
+        return Ok(BTreeMap::from([(kind.role.to_owned(), alone)]));
+    }
     let unreadable = |error: std::io::Error| {
         let text = format!("{} holds no organism: {error}", folder.display());
         Failure::new(ExitCode::Usage, text).hint("make one with `redlatch init --dev DIR`")
     };
-    let mut names: Vec<String> = std::fs::read_dir(folder.join("nodes"))
+    let found = std::fs::read_dir(&place)
         .map_err(unreadable)?
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .collect();
-    names.sort();
-    let mut nodes = Vec::new();
-    for name in names {
-        let file = folder.join("nodes").join(&name).join("node.toml");
-        let config: NodeConfig = config::load(&Sources::none().file(&file))?;
-        let child = Child::start(&name, binary, &file, folder)?;
-        nodes.push(Node {
-            name,
-            config,
-            child,
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let file = entry.path().join(kind.file);
+            let name = entry.file_name().into_string().ok()?;
+            file.is_file().then_some((name, file))
         });
-    }
-    Ok(nodes)
+    Ok(found.collect())
 }
 
-/// Waits until every node says that it is ready.
-async fn until_ready(nodes: &mut [Node], within: Duration) -> Result<(), Failure> {
+/// The `[listen]` section of a configuration file. The process itself judges the rest of it.
+fn listen(file: &Path) -> Result<BTreeMap<String, SocketAddr>, Failure> {
+    let config: serde_json::Value = config::load(&Sources::none().file(file))?;
+    let section = config["listen"].as_object().into_iter().flatten();
+    let address = |(key, value): (&String, &serde_json::Value)| {
+        Some((key.clone(), value.as_str()?.parse().ok()?))
+    };
+    Ok(section.filter_map(address).collect())
+}
+
+/// Waits until every process says that it is ready.
+async fn until_ready(nodes: &mut [Process], within: Duration) -> Result<(), Failure> {
     let begun = Monotonic::now();
     for node in nodes {
-        let address = node.config.listen.diagnostics;
+        let address = node.address("diagnostics")?;
         loop {
             let (ready, page) = match child::page(address, "/readyz").await {
                 Ok((200, _)) => (true, String::new()),
@@ -204,45 +269,49 @@ async fn check_builds(folder: &Path, common: &Common, binary: &Path) -> Result<(
     Ok(())
 }
 
-fn show(folder: &Path, nodes: &[Node], format: Format) -> Result<output::Reader, Failure> {
-    let processes: Vec<_> = nodes
-        .iter()
-        .map(|node| {
-            json!({
-                "name": node.name,
-                "pid": node.child.pid(),
-                "clients": node.config.listen.clients.to_string(),
-                "peers": node.config.listen.peers.to_string(),
-                "diagnostics": node.config.listen.diagnostics.to_string(),
-                "log": node.child.log().display().to_string(),
-            })
-        })
-        .collect();
-    let answer =
-        json!({ "ready": true, "folder": folder.display().to_string(), "nodes": processes });
+fn show(folder: &Path, processes: &[Process], format: Format) -> Result<output::Reader, Failure> {
+    let shown = |it: &Process| {
+        let mut shown = json!({
+            "name": it.name,
+            "role": it.role,
+            "pid": it.child.pid(),
+            "log": it.child.log().display().to_string(),
+        });
+        for (key, address) in &it.listen {
+            shown[key] = json!(address.to_string());
+        }
+        shown
+    };
+    let (nodes, parties): (Vec<_>, Vec<_>) = processes.iter().partition(|it| it.role == "node");
+    let answer = json!({
+        "ready": true,
+        "folder": folder.display().to_string(),
+        "nodes": nodes.into_iter().map(shown).collect::<Vec<_>>(),
+        "parties": parties.into_iter().map(shown).collect::<Vec<_>>(),
+    });
     output::print(format, &answer, |_| {
-        let rows: Vec<Vec<String>> = nodes
+        let rows: Vec<Vec<String>> = processes
             .iter()
-            .map(|node| {
+            .map(|it| {
+                let listens = it.listen.iter();
+                let words = listens.map(|(key, address)| format!("{key} {address}"));
                 vec![
-                    node.name.clone(),
-                    node.child.pid().to_string(),
-                    node.config.listen.clients.to_string(),
-                    node.config.listen.peers.to_string(),
-                    format!("http://{}", node.config.listen.diagnostics),
-                    node.child.log().display().to_string(),
+                    it.name.clone(),
+                    it.role.to_owned(),
+                    it.child.pid().to_string(),
+                    words.collect::<Vec<_>>().join(", "),
+                    it.child.log().display().to_string(),
                 ]
             })
             .collect();
-        let headings = ["NODE", "PID", "CLIENTS", "PEERS", "DIAGNOSTICS", "LOG"];
-        let table = output::table(&headings, &rows);
+        let table = output::table(&["NAME", "ROLE", "PID", "LISTENS", "LOG"], &rows);
         let dir = folder.display();
         format!("{table}\nready; try `redlatch --dir {dir} status`. Ctrl-C stops everything.\n")
     })
 }
 
 /// Says when a process ends, until all have (true), or somebody asks to stop.
-async fn watch(nodes: &mut [Node]) -> bool {
+async fn watch(nodes: &mut [Process]) -> bool {
     let watching = async {
         loop {
             let mut running = 0;

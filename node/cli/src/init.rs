@@ -15,6 +15,7 @@
 mod certificates;
 mod configs;
 mod keys;
+mod verifiers;
 
 use std::path::{Path, PathBuf};
 

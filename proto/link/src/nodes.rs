@@ -421,6 +421,23 @@ impl Nodes {
         Ok(self.ask(request, deadline, ask).await?.1)
     }
 
+    /// How far the decision on an intent came, and who said what; unproven. While it is undecided only the
+    /// leader knows.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn progress(
+        &self,
+        intent: IntentDigest,
+        deadline: Duration,
+    ) -> Result<v1::ProgressResponse, CallError> {
+        let request = v1::ProgressRequest {
+            intent_digest: intent.0.0.to_vec(),
+        };
+        let ask = async |client: &mut Client, it| client.progress(it).await;
+        Ok(self.ask(request, deadline, ask).await?.1)
+    }
+
     /// What one node shows about itself.
     ///
     /// # Errors

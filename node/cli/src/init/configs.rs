@@ -15,6 +15,7 @@ use redlatch_node::config::{KeyFiles, Listen, TimingConfig};
 use redlatch_types::records::GenesisV1;
 
 use super::keys::CLIENTS;
+use super::verifiers;
 use crate::client::ClientConfig;
 use crate::gate::config::GateConfig;
 
@@ -31,7 +32,9 @@ pub(super) fn write(folder: &Path, genesis: &GenesisV1, pins: Pins) -> Result<()
         .iter()
         .map(|node| node.name.to_string())
         .collect();
-    let listens = free_addresses(names.len())?;
+    let ports = Ports::free(names.len(), genesis.roster.verifiers.len())?;
+    let listens = &ports.nodes;
+    let verifiers = verifiers::addresses(genesis, &ports);
     let tls = |place: &Path| Tls {
         organism: genesis.organism_id().to_string(),
         certificate: place.join("tls.pem"),
@@ -43,7 +46,7 @@ pub(super) fn write(folder: &Path, genesis: &GenesisV1, pins: Pins) -> Result<()
         let addresses = listens.iter().map(|listen| pick(listen).to_string());
         names.iter().cloned().zip(addresses).collect()
     };
-    for (name, listen) in names.iter().zip(&listens) {
+    for (name, listen) in names.iter().zip(listens) {
         let place = folder.join("nodes").join(name);
         let mut peers = of(|listen| listen.peers);
         peers.remove(name);
@@ -51,6 +54,8 @@ pub(super) fn write(folder: &Path, genesis: &GenesisV1, pins: Pins) -> Result<()
             data: place.join("data"),
             genesis: folder.join("genesis.cbor"),
             peers,
+            verifiers: verifiers.clone(),
+            sentinel: ports.sentinel[0].to_string(),
             keys: KeyFiles {
                 log: place.join("log.key"),
                 cosigner: place.join("cosigner.key"),
@@ -62,6 +67,14 @@ pub(super) fn write(folder: &Path, genesis: &GenesisV1, pins: Pins) -> Result<()
             tls: tls(&place),
         };
         put(&place.join("node.toml"), &config::print(&node)?)?;
+    }
+    for (verifier, listen) in genesis.roster.verifiers.iter().zip(&ports.verifiers) {
+        let name = verifier.verifier_id.as_str();
+        let place = folder.join("verifiers").join(name);
+        let nodes = of(|listen| listen.clients);
+        let made = verifiers::config(folder, genesis, name, nodes, &verifiers, *listen);
+        let made = made.with_tls(tls(&place));
+        put(&place.join("verifier.toml"), &config::print(&made)?)?;
     }
     for (name, role) in CLIENTS {
         let place = folder.join("clients").join(name);
@@ -108,23 +121,43 @@ fn put(path: &Path, text: &str) -> Result<(), Failure> {
     Ok(file::create_file(path, text.as_bytes(), Access::Private)?)
 }
 
-/// Addresses that nobody listens on now. All are bound at once, so no two are the same.
-fn free_addresses(nodes: usize) -> Result<Vec<Listen>, Failure> {
-    let bound: Vec<TcpListener> = (0..3 * nodes)
-        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
-        .collect::<Result<_, _>>()
-        .map_err(|error| no_ports(&error))?;
-    let addresses: Vec<SocketAddr> = bound
-        .iter()
-        .map(TcpListener::local_addr)
-        .collect::<Result<_, _>>()
-        .map_err(|error| no_ports(&error))?;
-    let listen = |three: &[SocketAddr]| Listen {
-        peers: three[0],
-        clients: three[1],
-        diagnostics: three[2],
-    };
-    Ok(addresses.chunks_exact(3).map(listen).collect())
+/// Addresses that nobody listens on now, for every process.
+pub(super) struct Ports {
+    nodes: Vec<Listen>,
+    /// Ballots and diagnostics of each verifier.
+    pub(super) verifiers: Vec<[SocketAddr; 2]>,
+    /// Of the sentinel; the first one is where nodes and operators connect.
+    pub(super) sentinel: [SocketAddr; 2],
+}
+
+impl Ports {
+    /// All are bound at once, so no two are the same.
+    fn free(nodes: usize, verifiers: usize) -> Result<Ports, Failure> {
+        let bound: Vec<TcpListener> = (0..3 * nodes + 2 * verifiers + 2)
+            .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
+            .collect::<Result<_, _>>()
+            .map_err(|error| no_ports(&error))?;
+        let addresses: Vec<SocketAddr> = bound
+            .iter()
+            .map(TcpListener::local_addr)
+            .collect::<Result<_, _>>()
+            .map_err(|error| no_ports(&error))?;
+        let (of_nodes, rest) = addresses.split_at(3 * nodes);
+        let (of_verifiers, rest) = rest.split_at(2 * verifiers);
+        let listen = |three: &[SocketAddr]| Listen {
+            peers: three[0],
+            clients: three[1],
+            diagnostics: three[2],
+        };
+        Ok(Ports {
+            nodes: of_nodes.chunks_exact(3).map(listen).collect(),
+            verifiers: of_verifiers
+                .chunks_exact(2)
+                .map(|two| [two[0], two[1]])
+                .collect(),
+            sentinel: [rest[0], rest[1]],
+        })
+    }
 }
 
 fn no_ports(error: &std::io::Error) -> Failure {
