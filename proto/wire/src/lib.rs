@@ -17,6 +17,7 @@ pub mod answer;
     missing_docs,
     unreachable_pub,
     clippy::all,
+    clippy::unwrap_used,
     reason = "generated; the .proto files carry the documentation"
 )]
 pub mod v1 {
