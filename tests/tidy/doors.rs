@@ -66,7 +66,8 @@ const DOORS: [Door; 8] = [
     Door {
         call: "env::var_os(",
         with: "",
-        homes: &[CONFIG, SUPERVISOR],
+        // Git talks to its hooks in variables.
+        homes: &[CONFIG, SUPERVISOR, "node/cli/src/environment.rs"],
         instead: "the configuration (flag over environment over file over default)",
     },
 ];

@@ -27,7 +27,7 @@ use serde_json::json;
 
 use crate::client::{Client, Signer, random};
 use crate::git::{Git, GitError, ObjectFormat, ObjectId};
-use crate::{Common, Done, output};
+use crate::{Common, Done, environment, output};
 
 /// Largest log; a command that writes more is stopped.
 const LOG_BYTES_MAX: u64 = 256 << 20;
@@ -226,8 +226,8 @@ fn checkout(
 }
 
 /// The command's environment: nothing of the caller's but what was named.
-fn environment(arguments: &Attest, work: &Path) -> Vec<(String, String)> {
-    let variable = |name: &str| std::env::var(name).ok();
+fn variables(arguments: &Attest, work: &Path) -> Vec<(String, String)> {
+    let variable = environment::text;
     let folder = |name: &str| work.join(name).to_string_lossy().into_owned();
     let mut variables = vec![
         ("HOME".to_owned(), folder("home")),
@@ -263,7 +263,7 @@ async fn execute(arguments: &Attest, work: &Path, tree: &Path, log: &Path) -> Re
     let errors = output
         .try_clone()
         .map_err(|error| failed("share the log", &error))?;
-    let variables = environment(arguments, work);
+    let variables = variables(arguments, work);
     let started_at = world::now_unix_ms();
     let mut child = tokio::process::Command::new("/bin/sh")
         .args(["-c", &arguments.command])

@@ -17,6 +17,8 @@ use redlatch_link::exit::{ExitCode, Fails};
 use sha1_checked::Sha1;
 use sha2::{Digest as _, Sha256};
 
+use crate::environment;
+
 /// Git said no, or is not there.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GitError {
@@ -184,7 +186,7 @@ impl Git {
         let mut command = Command::new("git");
         command.env_clear().current_dir(&self.folder);
         for name in ["PATH"].iter().chain(self.passed) {
-            if let Some(value) = std::env::var_os(name) {
+            if let Some(value) = environment::variable(name) {
                 command.env(name, value);
             }
         }

@@ -29,7 +29,7 @@ use crate::git::{Git, ObjectFormat, ObjectId};
 use crate::output::note;
 use crate::{Common, Done, intent, output};
 use evidence::Evidence;
-use watch::{Seen, Watch};
+use watch::{Seen, Waited, Watch};
 
 /// How long a command is accepted, in state time.
 const COMMAND_TTL_MS: u64 = 10 * 60 * 1_000;
@@ -267,21 +267,27 @@ async fn wait_for_commit(
     watch: &mut Watch<'_>,
     until: Monotonic,
 ) -> Result<Seen, Failure> {
-    match watch.committed(until).await? {
-        Some(seen) => Ok(seen),
-        None => {
-            let waited = arguments.wait;
-            note(&format!(
-                "no COMMIT within {waited} s; taking the intent back"
-            ));
-            watch::withdraw(client, signer, watch).await?;
-            let text = format!(
-                "unavailable no COMMIT of intent {} within {waited} s; it was taken back",
-                watch.intent()
-            );
-            Err(Failure::new(ExitCode::Unavailable, text)
-                .hint("check that sentinel and verifiers run: redlatch status; then land again"))
+    let failure = match watch.committed(until).await? {
+        Waited::Committed(seen) => return Ok(seen),
+        Waited::Over(code) | Waited::TimedOut(Some(code)) => undecided(&code),
+        Waited::TimedOut(None) => Failure::new(
+            ExitCode::Unavailable,
+            format!("unavailable no COMMIT within {} s", arguments.wait),
+        )
+        .hint("check that sentinel and verifiers run: redlatch status; then land again"),
+    };
+    watch::withdraw(client, signer, watch).await?;
+    note(&format!("intent {} was taken back", watch.intent()));
+    Err(failure)
+}
+
+/// The refusal that stands against an intent.
+fn undecided(code: &str) -> Failure {
+    match code.parse::<Refusal>() {
+        Ok(refusal) => {
+            Failure::new(ExitCode::Refused, format!("refused {refusal}")).hint(refusal.hint())
         }
+        Err(_) => Failure::new(ExitCode::Refused, format!("refused {}", Text::lossy(code))),
     }
 }
 

@@ -16,6 +16,7 @@ mod bench;
 mod client;
 mod describe;
 mod dev;
+mod environment;
 mod gate;
 mod git;
 mod init;

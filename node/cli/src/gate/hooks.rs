@@ -25,6 +25,7 @@ use super::pusher::PusherId;
 use super::refusal::{GateError, Refused};
 use super::repository::{HookEnvironment, Repository};
 use super::state::{GateState, OpenClaim, Stage};
+use crate::environment;
 use crate::git::ObjectId;
 use crate::output::note;
 
@@ -342,18 +343,18 @@ fn read_stdin() -> Result<Vec<u8>, GateError> {
 
 /// The push options that git hands to the hook.
 fn push_options() -> Result<Vec<String>, GateError> {
-    let Some(count) = std::env::var_os("GIT_PUSH_OPTION_COUNT") else {
+    let Some(count) = environment::text("GIT_PUSH_OPTION_COUNT") else {
         return Ok(Vec::new());
     };
     let count: usize = count
-        .to_str()
-        .and_then(|text| text.parse().ok())
+        .parse()
+        .ok()
         .filter(|count| *count <= 64)
         .ok_or(Refused::MalformedOption)?;
     (0..count)
         .map(|n| {
-            std::env::var(format!("GIT_PUSH_OPTION_{n}"))
-                .map_err(|_| GateError::from(Refused::MalformedOption))
+            environment::text(&format!("GIT_PUSH_OPTION_{n}"))
+                .ok_or(Refused::MalformedOption.into())
         })
         .collect()
 }

@@ -54,7 +54,7 @@ pub(crate) enum GateCommand {
         repo: Option<PathBuf>,
     },
     /// Run a command on exactly one commit and sign what it came to.
-    Attest(Attest),
+    Attest(Box<Attest>),
 }
 
 /// Runs a command of the gate.

@@ -97,7 +97,7 @@ refused! {
     StrangeClient "client_refused"
         "Whoever signed for the candidate is not enrolled for this repository, or signed for another commit."
         "Use the key of an enrolled subject whose scope covers the repository.";
-    SymbolicRef "symbolic_ref"
+    AliasRef "symbolic_ref"
         "The ref stands for another ref."
         "Land on the ref that it stands for.";
     UnsafeRepository(&'static str) "unsafe_repository"

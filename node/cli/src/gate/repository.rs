@@ -9,6 +9,7 @@ use redlatch_types::records::Text;
 
 use super::core::update::Landing;
 use super::refusal::{GateError, Refused};
+use crate::environment;
 use crate::git::{Git, GitError, ObjectFormat, ObjectId};
 
 /// Files by which a repository shows other objects, or fewer, than its own.
@@ -45,7 +46,7 @@ pub(crate) struct HookEnvironment {
 impl HookEnvironment {
     /// Of this process.
     pub(crate) fn of_process() -> HookEnvironment {
-        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let variable = |name| environment::variable(name).filter(|value| !value.is_empty());
         HookEnvironment {
             directory: variable("GIT_DIR"),
             quarantine: variable("GIT_QUARANTINE_PATH"),
@@ -173,7 +174,7 @@ impl Repository {
                 continue;
             }
             if parts.next().is_some_and(|target| !target.is_empty()) {
-                return Err(Refused::SymbolicRef.into());
+                return Err(Refused::AliasRef.into());
             }
             let id =
                 ObjectId::parse(id, self.format).ok_or(GitError::Unreadable("for-each-ref"))?;

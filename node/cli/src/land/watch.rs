@@ -1,5 +1,6 @@
 //! The steps of one intent, as they are read back from the journal.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redlatch_journal::IndexKey;
@@ -22,6 +23,20 @@ const WITHDRAWAL_TTL_MS: u64 = 60 * 1_000;
 /// Pause before a leaf or a stream is asked for again.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How often the nodes are asked how a decision goes while nothing is written.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How waiting for COMMIT ended.
+#[derive(Clone, Debug)]
+pub(super) enum Waited {
+    /// With the marker.
+    Committed(Seen),
+    /// The nodes say that this intent will not be decided, and why.
+    Over(String),
+    /// Nothing happened in time; what stood against it last, if anything.
+    TimedOut(Option<String>),
+}
+
 /// The marker, as it was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
@@ -37,6 +52,7 @@ pub(super) struct Watch<'a> {
     transaction: Option<TransactionId>,
     next: u64,
     stream: Option<tonic::Streaming<v1::JournalLeaf>>,
+    told: Told,
 }
 
 impl<'a> Watch<'a> {
@@ -61,6 +77,7 @@ impl<'a> Watch<'a> {
             transaction: None,
             next,
             stream: None,
+            told: Told::default(),
         })
     }
 
@@ -68,28 +85,51 @@ impl<'a> Watch<'a> {
         self.intent
     }
 
-    /// Reads on until the marker is there; `None` at `until`.
+    /// Reads on until the marker is there, the decision is over, or `until`.
     ///
     /// # Errors
-    /// [`Failure`] if the intent ended without one.
-    pub(super) async fn committed(&mut self, until: Monotonic) -> Result<Option<Seen>, Failure> {
-        while let Some((position, event)) = self.pull(until).await? {
-            match event {
-                Event::Committed(marker) if marker.intent_digest == self.intent => {
+    /// [`Failure`] if the intent ended without a marker.
+    pub(super) async fn committed(&mut self, until: Monotonic) -> Result<Waited, Failure> {
+        let mut against = None;
+        while Monotonic::now() < until {
+            let look = Monotonic::now().plus(LOOK).min(until);
+            match self.pull(look).await? {
+                Some((position, Event::Committed(marker)))
+                    if marker.intent_digest == self.intent =>
+                {
                     note(&format!(
                         "{position:>8}  committed       marker {}",
                         marker.marker
                     ));
-                    return Ok(Some(Seen {
+                    return Ok(Waited::Committed(Seen {
                         transaction: marker.transaction_id,
                         marker: marker.marker,
                         position,
                     }));
                 }
-                other => self.step(position, &other)?,
+                Some((position, other)) => self.step(position, &other).await?,
+                None => {
+                    let progress = self.look().await;
+                    against = progress.as_ref().map(|it| it.refusal.clone());
+                    against = against.filter(|code| !code.is_empty());
+                    if let Some(code) = against
+                        .clone()
+                        .filter(|_| progress.is_some_and(|it| it.over))
+                    {
+                        return Ok(Waited::Over(code));
+                    }
+                }
             }
         }
-        Ok(None)
+        Ok(Waited::TimedOut(against))
+    }
+
+    /// Asks how the decision goes and tells what is new of it. It is for people: what counts is read from
+    /// the journal, so an answer that does not come is no failure.
+    async fn look(&mut self) -> Option<v1::ProgressResponse> {
+        let progress = self.client.nodes.progress(self.intent, LOOK).await.ok()?;
+        self.told.tell(&progress);
+        Some(progress)
     }
 
     /// Reads on until the gate's report is there; `None` after `wait`.
@@ -114,7 +154,7 @@ impl<'a> Watch<'a> {
     }
 
     /// One step before the marker.
-    fn step(&mut self, position: u64, event: &Event) -> Result<(), Failure> {
+    async fn step(&mut self, position: u64, event: &Event) -> Result<(), Failure> {
         match event {
             Event::Frozen(digest, ..) if *digest == self.intent => {
                 note(&format!("{position:>8}  frozen          intent {digest}"));
@@ -177,6 +217,58 @@ impl<'a> Watch<'a> {
             }
         }
     }
+}
+
+/// What was told of a decision already.
+#[derive(Default)]
+struct Told {
+    lines: BTreeSet<String>,
+}
+
+impl Told {
+    fn tell(&mut self, progress: &v1::ProgressResponse) {
+        for line in told(progress) {
+            if self.lines.insert(line.clone()) {
+                note(&format!("{:>8}  {line}", ""));
+            }
+        }
+    }
+}
+
+/// A decision in progress, line by line.
+fn told(progress: &v1::ProgressResponse) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !progress.verdict.is_empty() {
+        lines.push(format!(
+            "sentinel        {} {}",
+            progress.verdict, progress.verdict_reason
+        ));
+    }
+    for vote in progress
+        .votes
+        .iter()
+        .filter(|vote| !vote.verdict.is_empty())
+    {
+        lines.push(format!(
+            "vote            {} {}",
+            vote.verifier, vote.verdict
+        ));
+        for finding in vote.findings.iter().filter(|it| it.verdict == vote.verdict) {
+            let said = finding.sentences.join("; ");
+            lines.push(format!(
+                "finding         {} {}: {said}",
+                vote.verifier, finding.evaluator
+            ));
+        }
+    }
+    lines.extend(
+        progress
+            .notes
+            .iter()
+            .map(|line| format!("note            {line}")),
+    );
+    let line = |line: String| Text::lossy(line.trim_end()).to_string();
+    lines.into_iter().map(line).collect()
 }
 
 fn ended(position: u64, reason: &AbortReason) -> Failure {

@@ -72,6 +72,8 @@ pub struct Shared {
     pub cosigners: Vec<u8>,
     /// Whether frozen intents are decided and committed at once.
     pub decides: bool,
+    /// What is said of every decision in progress.
+    pub progress: v1::ProgressResponse,
     /// Claims seen, by transaction.
     pub claims: Vec<TransactionId>,
 }
@@ -86,6 +88,7 @@ impl Cluster {
             says: BTreeMap::new(),
             cosigners: COSIGNERS.to_vec(),
             decides: false,
+            progress: v1::ProgressResponse::default(),
             claims: Vec::new(),
         })))
     }
@@ -375,6 +378,13 @@ impl Authority for Node {
                 reserved_by: known.reserved_by.map(|it| it.0.0.to_vec()),
             },
         )))
+    }
+
+    async fn progress(
+        &self,
+        _: Request<v1::ProgressRequest>,
+    ) -> Result<Response<v1::ProgressResponse>, Status> {
+        Ok(Response::new(self.1.lock().progress.clone()))
     }
 
     async fn cluster(

@@ -1,5 +1,6 @@
 //! `redlatch land` from the first push to the reported outcome.
 
+use redlatch_proto::v1;
 use redlatch_types::records::{GitRef, LandPayload, Text};
 use redlatch_types::{Bytes, Digest};
 
@@ -95,6 +96,49 @@ async fn without_commit_it_gives_up_and_takes_back_what_it_froze() {
     assert_eq!(intents, 0, "nothing can be committed later");
     bench.cluster.lock().decides = true;
     bench.redlatch_land(b, &[]).ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_that_is_over_ends_it_with_its_code_and_its_findings() {
+    let bench = Bench::new().await;
+    let b = &bench.commits[1];
+    let vote = |verifier: &str, verdict: &str, sentence: &str| v1::ProgressVote {
+        verifier: verifier.into(),
+        state: "opened".into(),
+        verdict: verdict.into(),
+        findings: vec![v1::ProgressFinding {
+            evaluator: "git".into(),
+            verdict: verdict.into(),
+            sentences: vec![sentence.into()],
+        }],
+        ..v1::ProgressVote::default()
+    };
+    for (code, over) in [("insufficient_quorum", true), ("sentinel_required", false)] {
+        bench.cluster.lock().progress = v1::ProgressResponse {
+            refusal: code.into(),
+            over,
+            votes: vec![
+                vote("va", "APPROVE", "small"),
+                vote("vb", "REJECT", "larger than 10 files"),
+            ],
+            ..v1::ProgressResponse::default()
+        };
+        let ended = bench.redlatch_land(b, &["--wait", "3"]);
+        assert_eq!(ended.code, 3, "{}", ended.text);
+        let text = ended.refused(code);
+        assert!(text.contains("vb REJECT"), "{text}");
+        assert!(text.contains("larger than 10 files"), "{text}");
+        assert!(
+            bench
+                .cluster
+                .lock()
+                .world
+                .state
+                .authority
+                .intents
+                .is_empty()
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@
     dead_code,
     missing_docs,
     clippy::unwrap_used,
+    clippy::cast_possible_truncation,
     reason = "tests, and a world that they share with others"
 )]
 
