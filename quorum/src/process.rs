@@ -118,13 +118,11 @@ impl VerifierProcess {
         let generation = opened.machine.generation();
         let assembled = Assembled::of(&mut parts, opened)?;
         let (stop, stopped) = watch::channel(false);
-        if assembled.activation.resume().await? {
-            conditions.key.met();
-        }
+        let resumed = assembled.activation.resume().await?;
         let routes = Routes::new().service(VerifierService::server(Arc::clone(&assembled.desk)));
         let server = world::spawn(transport::serve(listener, routes, until(stopped)));
         let alarm = assembled.activation.alarm.clone();
-        let tasks = assembled.start(conditions);
+        let tasks = assembled.start(conditions, resumed);
         Ok(VerifierProcess {
             address,
             alarm,
@@ -316,8 +314,8 @@ impl<S: Store> Assembled<S> {
         })
     }
 
-    /// Starts what runs beside the server.
-    fn start(self, conditions: Conditions) -> Vec<JoinHandle<()>> {
+    /// Starts what runs beside the server. Without a key of before, the journal is read for one.
+    fn start(self, conditions: Conditions, resumed: bool) -> Vec<JoinHandle<()>> {
         let Assembled {
             desk,
             activation,
@@ -346,7 +344,11 @@ impl<S: Store> Assembled<S> {
         } else if let Some(first) = fellows.iter().find(|it| it.identifier == 1) {
             tasks.push(world::spawn(ceremony::confirm(conductor, first.clone())));
         }
-        tasks.push(world::spawn(activation.follow(nodes, conditions.key)));
+        if resumed {
+            conditions.key.met();
+        } else {
+            tasks.push(world::spawn(activation.follow(nodes, conditions.key)));
+        }
         tasks
     }
 }
