@@ -837,6 +837,48 @@ fn an_outcome_is_compare_and_set_on_its_claim() {
 }
 
 #[test]
+fn an_outcome_of_another_claim_or_organism_epoch_is_refused() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let (id, marker) = world.commit(digest);
+    let mut scope = world.scope();
+    scope.organism_epoch = 2;
+    let record = world.claim_record(id, marker);
+    let foreign = RawCommand::ClaimEffect(Envelope::seal(scope, &key(GATE), &record));
+    assert_eq!(world.refused(foreign), Refusal::WrongOrganism);
+    let claim = world.claim(id, marker);
+    world.ok(claim);
+    let RawCommand::ReportOutcome(done) = world.outcome(id, marker, OutcomeKind::Done, 7) else {
+        panic!()
+    };
+    let mut record = EffectOutcomeV1::from_canonical(&done.body.0).unwrap();
+    record.claim_digest = digest_of_other();
+    let other = RawCommand::ReportOutcome(Envelope::seal(world.scope(), &key(GATE), &record));
+    assert_eq!(world.refused(other), Refusal::WrongState);
+    world.ok(RawCommand::ReportOutcome(done));
+}
+
+#[test]
+fn commit_looks_at_head_and_reservation_again() {
+    let mut world = World::new();
+    let one = world.freeze(MAIN, 0, 7);
+    let id = world.prepare(one);
+    let two = world.freeze("refs/heads/side", 0, 8);
+    let other = world.prepare(two);
+    let resource = world.intent(one).payload.resource().id();
+    let held = world.state.authority.resources.get_mut(&resource).unwrap();
+    held.reserved_by = Some(other);
+    assert_eq!(
+        world.refused(RawCommand::Commit(id)),
+        Refusal::ResourceReserved
+    );
+    let held = world.state.authority.resources.get_mut(&resource).unwrap();
+    held.reserved_by = Some(id);
+    held.head = Some(Bytes(vec![5; 20]));
+    assert_eq!(world.refused(RawCommand::Commit(id)), Refusal::StaleHead);
+}
+
+#[test]
 fn a_budget_counts_commits_and_live_preparations() {
     let mut record = redlatch_journal::development::genesis(parties());
     for grant in &mut record.grants {

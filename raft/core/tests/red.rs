@@ -367,6 +367,19 @@ fn an_unreadable_but_authentic_red_stops_everything_once() {
 }
 
 #[test]
+fn a_red_whose_root_does_not_follow_from_it_stops_everything() {
+    let mut world = World::new();
+    let verdict = Outbox::verdict(&RedScope::Subject(id_of("agent")), &[], None).to_canonical();
+    let honest = Outbox::new().push(world.scope(), None, verdict);
+    let mut record = SentinelRedOutboxV1::from_canonical(&honest.body.0).unwrap();
+    record.signed_outbox_root_digest = digest("not the root");
+    let wrong = Envelope::seal(world.scope(), &key(SENTINEL), &record);
+    let latch = world.latch(RawCommand::LatchRed(vec![wrong]));
+    assert_eq!(mandate_of(&world, latch), Mandate::everything());
+    assert_eq!(world.state.authority.outbox.number, OutboxEpoch(0));
+}
+
+#[test]
 fn a_segment_latches_in_order_in_one_entry_and_repeats_are_known() {
     let mut world = World::new();
     let mut outbox = Outbox::new();
