@@ -12,8 +12,8 @@
 //! Built with `--cfg madsim` the same names run in a simulation: the transport without TLS, the store's twin
 //! in place of redb, time and randomness from the seed. Code above this crate has no `cfg` of its own.
 //!
-//! Apart from [`nodes`], the client of the cluster that every other process uses, it knows no record, no
-//! journal and no method; it decides nothing about what a caller may do.
+//! Apart from [`nodes`], the client of the cluster that every other process uses, and [`follow`], which reads
+//! its journal, it knows no record, no journal and no method; it decides nothing about what a caller may do.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +23,7 @@ pub mod config;
 pub mod diagnostics;
 pub mod exit;
 pub mod file;
+pub mod follow;
 pub mod identity;
 pub mod keys;
 pub mod logs;

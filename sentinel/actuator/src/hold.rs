@@ -25,7 +25,9 @@ use minicbor::{Decode, Encode};
 use redlatch_types::event::{Event, Ground, GroundCause};
 use redlatch_types::mandate::covers;
 use redlatch_types::proven::ProvenEvent;
-use redlatch_types::records::{RedScope, SentinelBeatV1, SovereignActionIntentV1};
+use redlatch_types::records::{
+    PermitBeatV1, RedScope, SentinelBeatV1, SentinelLine, SovereignActionIntentV1,
+};
 use redlatch_types::{Bytes, Canonical, Digest, GroundNumber, OutboxEpoch};
 
 use crate::verify_red::{AuthenticBeat, AuthenticRed};
@@ -342,17 +344,45 @@ impl Hold {
         if let Some(held) = self.held.iter().find(|h| covers(&h.scope, intent)) {
             return Answer::Deny(Denial::Held(held.cause));
         }
+        match self.line(now) {
+            SentinelLine::Beating => Answer::Permit,
+            SentinelLine::Silent => Answer::Deny(Denial::SentinelSilent),
+            SentinelLine::RedOutstanding => Answer::Deny(Denial::RedOutstanding),
+            SentinelLine::Behind => Answer::Deny(Denial::OutboxBehind),
+        }
+    }
+
+    /// What is heard of the sentinel; anything but beating denies everything.
+    pub fn line(&self, now: u64) -> SentinelLine {
         let Some(heard) = self.heard.as_ref().filter(|h| h.is_fresh(now)) else {
-            return Answer::Deny(Denial::SentinelSilent);
+            return SentinelLine::Silent;
         };
         let (beat, seen) = (&heard.beat, self.state.seen);
         if beat.outbox_epoch > seen.number {
-            return Answer::Deny(Denial::RedOutstanding);
+            return SentinelLine::RedOutstanding;
         }
         if beat.outbox_epoch < seen.number || beat.outbox_root_digest != seen.root {
-            return Answer::Deny(Denial::OutboxBehind);
+            return SentinelLine::Behind;
         }
-        Answer::Permit
+        SentinelLine::Beating
+    }
+
+    /// The permit beat for a gate's nonce.
+    pub fn permit_beat(&self, nonce: Digest, now: u64) -> PermitBeatV1 {
+        let mut held: Vec<RedScope> = self.held.iter().map(|h| h.scope.clone()).collect();
+        held.dedup();
+        PermitBeatV1 {
+            nonce,
+            held,
+            sentinel: self.line(now),
+            seen_outbox_epoch: self.state.seen.number,
+        }
+    }
+
+    /// Whether the journal's live grounds could make HOLD less: something is held on other grounds.
+    pub fn could_narrow(&self) -> bool {
+        let other = |h: &HeldV1| !matches!(h.cause, Cause::Ground(_));
+        self.held.iter().any(other)
     }
 
     fn is_repeat(&self, red: SeenV1) -> bool {

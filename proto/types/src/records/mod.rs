@@ -80,4 +80,6 @@ record! {
     GateReceiptV1 = "gate-receipt";
     CandidatePushV1 = "candidate-push";
     BootClaimV1 = "boot-claim";
+    RaiseOrderV1 = "raise-order";
+    PermitBeatV1 = "permit-beat";
 }

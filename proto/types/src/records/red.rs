@@ -9,6 +9,7 @@ use super::base::{ActionClass, Text};
 use crate::bytes::{Bytes, Digest, PublicKey};
 use crate::codec::Canonical;
 use crate::ids::{IntentDigest, LatchNumber, MissionId, OutboxEpoch, SubjectId};
+use crate::mandate::NegativeVerb;
 
 /// One entry of the sentinel's outbox: hash-chained, gap-free, signed (SPEC C.24).
 ///
@@ -165,4 +166,29 @@ pub struct OutboxAckV1 {
     /// Key of the outbox.
     #[n(2)]
     pub sentinel_key: PublicKey,
+}
+
+/// A person's order to the sentinel to raise RED. Signed by an enrolled operator or person; the
+/// sentinel obeys every authentic one and asks nobody (M1-L4).
+///
+/// It is read strictly, unlike the RED that follows from it: an order that this build does not
+/// understand is refused to the person at once, who can order a wider stop.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(map)]
+pub struct RaiseOrderV1 {
+    /// Unique; a repeat is answered with the RED of the first.
+    #[n(0)]
+    pub order_id: Digest,
+    /// What is to be stopped.
+    #[n(1)]
+    pub scope: RedScope,
+    /// Verbs beside freeze and fence, ascending.
+    #[n(2)]
+    pub verbs: Vec<NegativeVerb>,
+    /// The plan bound in the intent, if rollback is asked for.
+    #[n(3)]
+    pub rollback_candidate_plan_digest_optional: Option<Digest>,
+    /// Why, for people.
+    #[n(4)]
+    pub reason: Text,
 }

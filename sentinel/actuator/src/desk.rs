@@ -1,0 +1,390 @@
+//! HOLD and attempts behind one lock: one input at a time, durable before anything is said or sent.
+//!
+//! ```text
+//!   RED, beat (sentinel) ─▶┐                ┌─▶ what is stored, to the sentinel
+//!   nonce (gate) ─────────▶├─ lock, no I/O ─┤   permit beat, signed
+//!   leaves, proven ───────▶│  but the store └─▶ safety commands, to the nodes
+//!   replies, time ────────▶┘
+//! ```
+//!
+//! Nothing under the lock waits for a network, so a RED never does. A failure of the store takes the machine
+//! away for good and the process ends.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand_chacha::ChaCha20Rng;
+use rand_core::RngCore;
+use redlatch_link::nodes::Nodes;
+use redlatch_link::store::Store;
+use redlatch_link::world::{self, Monotonic};
+use redlatch_types::event::{Accepted, ChainPlace, Event, Ground};
+use redlatch_types::proven::ProvenEvent;
+use redlatch_types::records::SovereignActionIntentV1;
+use redlatch_types::{
+    Canonical, Digest, Envelope, IntentDigest, LatchNumber, Refusal, Scope, SigningKey,
+};
+use tokio::sync::{Mutex, Notify};
+
+use crate::alarm::Alarm;
+use crate::attempts::{self, Attempts, LatchRefused};
+use crate::driver;
+use crate::hold::{self, Hold, LiveGrounds, NotNarrowed, SeenV1};
+use crate::store::{self, KnownV1};
+use crate::verify_red::{NotAuthentic, RedVerifier};
+
+/// Frozen intents whose bytes are kept in memory, so that a RED on one of them holds no more than it must.
+const INTENTS_MAX: usize = 4_096;
+
+/// The machine is gone: the process is about to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stopped;
+
+/// Why the sentinel's word counts for nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotHeard {
+    /// No envelope.
+    #[error("not canonical")]
+    NotCanonical,
+    /// Somebody else's.
+    #[error(transparent)]
+    NotAuthentic(#[from] NotAuthentic),
+    /// The actuator is about to end.
+    #[error("the actuator is stopping")]
+    Stopping,
+}
+
+/// Bytes of frozen intents, by digest; the oldest go first.
+#[derive(Default)]
+struct Intents {
+    by_digest: BTreeMap<IntentDigest, SovereignActionIntentV1>,
+    order: VecDeque<IntentDigest>,
+}
+
+impl Intents {
+    fn keep(&mut self, intent: SovereignActionIntentV1) {
+        let digest = intent.digest();
+        if self.by_digest.insert(digest, intent).is_none() {
+            self.order.push_back(digest);
+        }
+        if self.order.len() > INTENTS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.by_digest.remove(&oldest);
+        }
+    }
+}
+
+/// What one actuator is.
+pub(crate) struct Machine {
+    pub(crate) hold: Hold,
+    pub(crate) attempts: Attempts,
+    rng: ChaCha20Rng,
+    intents: Intents,
+    /// The ground of every latch.
+    grounds: BTreeMap<LatchNumber, Ground>,
+    /// Grounds that are not kept yet.
+    fresh: Vec<(LatchNumber, Ground)>,
+    watermark: SeenV1,
+    /// Where the leaves of latches that are not over begin.
+    open: BTreeMap<LatchNumber, u64>,
+}
+
+impl Machine {
+    pub(crate) fn new(
+        hold: Hold,
+        attempts: Attempts,
+        rng: ChaCha20Rng,
+        grounds: BTreeMap<LatchNumber, Ground>,
+        watermark: SeenV1,
+    ) -> Machine {
+        Machine {
+            hold,
+            attempts,
+            rng,
+            intents: Intents::default(),
+            grounds,
+            fresh: Vec::new(),
+            watermark,
+            open: BTreeMap::new(),
+        }
+    }
+}
+
+/// What handlers and drivers share.
+pub(crate) struct Desk<S> {
+    pub(crate) store: S,
+    pub(crate) scope: Scope,
+    pub(crate) key: SigningKey,
+    pub(crate) verifier: RedVerifier,
+    pub(crate) nodes: Nodes,
+    pub(crate) alarm: Alarm,
+    pub(crate) begun: Monotonic,
+    pub(crate) machine: Mutex<Option<Machine>>,
+    /// The next time at which something is due may have changed.
+    pub(crate) rescheduled: Notify,
+    /// The journal may have something new.
+    pub(crate) news: Notify,
+}
+
+impl<S: Store> Desk<S> {
+    /// Milliseconds of this process's monotonic clock.
+    pub(crate) fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Holds what a segment stops. What is stored after it is the answer to the sentinel.
+    pub(crate) async fn red(self: &Arc<Self>, segment: &[Vec<u8>]) -> Result<SeenV1, NotHeard> {
+        let mut reds = Vec::new();
+        for bytes in segment {
+            let envelope = Envelope::from_canonical(bytes).map_err(|_| NotHeard::NotCanonical)?;
+            reds.push(self.verifier.red(&envelope)?);
+        }
+        let mut held = self.machine.lock().await;
+        let machine = held.as_mut().ok_or(NotHeard::Stopping)?;
+        let mut out = Vec::new();
+        for red in &reds {
+            let source = red.source();
+            let source = source.and_then(|intent| machine.intents.by_digest.get(&intent));
+            machine.hold.handle_red(red, source, &mut out);
+        }
+        let before = machine.hold.seen();
+        match driver::run_hold(self, out).await {
+            Ok(stored) => {
+                self.news.notify_one();
+                Ok(stored.unwrap_or(before))
+            }
+            Err(Stopped) => {
+                *held = None;
+                Err(NotHeard::Stopping)
+            }
+        }
+    }
+
+    /// Hears a beat.
+    pub(crate) async fn beat(&self, beat: &[u8]) -> Result<SeenV1, NotHeard> {
+        let envelope = Envelope::from_canonical(beat).map_err(|_| NotHeard::NotCanonical)?;
+        let beat = self.verifier.beat(&envelope)?;
+        let mut held = self.machine.lock().await;
+        let machine = held.as_mut().ok_or(NotHeard::Stopping)?;
+        machine.hold.handle_beat(&beat, self.now());
+        Ok(machine.hold.seen())
+    }
+
+    /// The permit beat, signed.
+    pub(crate) async fn permit(&self, nonce: Digest) -> Result<Envelope, Stopped> {
+        let held = self.machine.lock().await;
+        let machine = held.as_ref().ok_or(Stopped)?;
+        let beat = machine.hold.permit_beat(nonce, self.now());
+        drop(held);
+        Ok(Envelope::seal(self.scope, &self.key, &beat))
+    }
+
+    /// Keeps the bytes of a frozen intent. Its digest is its proof.
+    pub(crate) async fn frozen(&self, intent: SovereignActionIntentV1) -> Result<(), Stopped> {
+        let mut held = self.machine.lock().await;
+        held.as_mut().ok_or(Stopped)?.intents.keep(intent);
+        Ok(())
+    }
+
+    /// A proven leaf. `Some(intent)`: these frozen bytes are needed, then the leaf again.
+    pub(crate) async fn heard(
+        self: &Arc<Self>,
+        event: &ProvenEvent,
+    ) -> Result<Option<IntentDigest>, Stopped> {
+        let mut held = self.machine.lock().await;
+        let machine = held.as_mut().ok_or(Stopped)?;
+        let mut holding = Vec::new();
+        machine.hold.handle_latch(event, &mut holding);
+        let mut acting = Vec::new();
+        let missing = machine.take_in(event, &self.verifier, self.now(), &mut acting);
+        self.run(&mut held, holding, acting).await?;
+        Ok(missing)
+    }
+
+    /// A node's answer to a command.
+    pub(crate) async fn reply(
+        self: &Arc<Self>,
+        latch: LatchNumber,
+        attempt: Digest,
+        reply: &Result<Accepted, Refusal>,
+    ) -> Result<(), Stopped> {
+        let mut held = self.machine.lock().await;
+        let Machine { attempts, rng, .. } = held.as_mut().ok_or(Stopped)?;
+        let mut out = Vec::new();
+        let now = self.now();
+        attempts.handle_reply(latch, attempt, reply, now, &mut || draw(rng), &mut out);
+        self.run(&mut held, Vec::new(), out).await
+    }
+
+    /// Repeats what is due. Returns how long nothing will be.
+    pub(crate) async fn tick(self: &Arc<Self>) -> Result<Option<Duration>, Stopped> {
+        let mut held = self.machine.lock().await;
+        let machine = held.as_mut().ok_or(Stopped)?;
+        let mut out = Vec::new();
+        machine.attempts.handle_timeout(self.now(), &mut out);
+        let due = machine.attempts.next_wakeup();
+        self.run(&mut held, Vec::new(), out).await?;
+        Ok(due.map(|due| Duration::from_millis(due.saturating_sub(self.now()).max(1))))
+    }
+
+    /// Everything before leaf `next` was taken in; keeps what it taught. The place that is kept lies before
+    /// every leaf of a latch that is not over, so that a restart reads those again.
+    pub(crate) async fn read_to(&self, next: u64) -> Result<(), Stopped> {
+        let mut held = self.machine.lock().await;
+        let machine = held.as_mut().ok_or(Stopped)?;
+        let fresh = std::mem::take(&mut machine.fresh);
+        let open = machine.open.values().min().copied();
+        let known = KnownV1 {
+            next: open.unwrap_or(next).min(next),
+            watermark: machine.watermark,
+        };
+        let store = self.store.clone();
+        let kept = world::blocking(move || store::keep_known(&store, &known, &fresh)).await;
+        if let Err(error) = kept {
+            driver::fatal(&self.alarm, &error);
+            *held = None;
+            return Err(Stopped);
+        }
+        Ok(())
+    }
+
+    /// Where the leaves of latches that are not over begin.
+    pub(crate) async fn first_open(&self) -> Option<u64> {
+        let held = self.machine.lock().await;
+        held.as_ref()?.open.values().min().copied()
+    }
+
+    /// The highest latch that is proven here.
+    pub(crate) async fn latches(&self) -> Result<LatchNumber, Stopped> {
+        let held = self.machine.lock().await;
+        let machine = held.as_ref().ok_or(Stopped)?;
+        let last = machine.grounds.last_key_value();
+        Ok(last.map(|(latch, _)| *latch).unwrap_or_default())
+    }
+
+    /// Whether the journal's grounds could make HOLD less, and whether a stop is under way.
+    pub(crate) async fn waits(&self) -> (bool, bool) {
+        let held = self.machine.lock().await;
+        held.as_ref().map_or((false, false), |machine| {
+            let working = machine.attempts.works().next().is_some();
+            (machine.hold.could_narrow(), working)
+        })
+    }
+
+    /// Makes HOLD what the journal's live grounds say, as of a read point at which every latch is known here.
+    /// False: it stays wider, for now.
+    pub(crate) async fn narrow(self: &Arc<Self>, size: u64) -> Result<bool, Stopped> {
+        let mut held = self.machine.lock().await;
+        let machine = held.as_mut().ok_or(Stopped)?;
+        let live = LiveGrounds {
+            size,
+            watermark: machine.watermark,
+            grounds: machine.grounds.values().cloned().collect(),
+        };
+        let mut out = Vec::new();
+        let narrowed = machine.hold.narrow(&live, self.now(), &mut out);
+        match &narrowed {
+            Ok(()) => {
+                let scopes = machine.hold.held().count();
+                tracing::info!(size, scopes, "HOLD is what the journal's live grounds say");
+            }
+            Err(not_narrowed) => tracing::debug!(%not_narrowed, "HOLD stays as it is"),
+        }
+        self.run(&mut held, out, Vec::new()).await?;
+        Ok(matches!(narrowed, Ok(()) | Err(NotNarrowed::Stale)))
+    }
+
+    /// Carries effects out; takes the machine away if something could not be made durable.
+    async fn run(
+        self: &Arc<Self>,
+        held: &mut Option<Machine>,
+        holding: Vec<hold::Effect>,
+        acting: Vec<attempts::Effect>,
+    ) -> Result<(), Stopped> {
+        let done = match driver::run_hold(self, holding).await {
+            Ok(_) => driver::run_attempts(self, acting).await,
+            Err(Stopped) => Err(Stopped),
+        };
+        if done.is_err() {
+            *held = None;
+        }
+        self.rescheduled.notify_one();
+        done
+    }
+}
+
+impl Machine {
+    /// Moves on by a proven leaf.
+    fn take_in(
+        &mut self,
+        event: &ProvenEvent,
+        verifier: &RedVerifier,
+        now: u64,
+        out: &mut Vec<attempts::Effect>,
+    ) -> Option<IntentDigest> {
+        match event.event() {
+            Event::RedLatched(..) => return self.latched(event, verifier, now, out),
+            Event::RedChained(number, root) => {
+                let (number, root) = (*number, *root);
+                self.advance(SeenV1 { number, root });
+            }
+            Event::SafetyTerminal(latch, _) => {
+                self.open.remove(latch);
+            }
+            _ => {}
+        }
+        let Machine { attempts, rng, .. } = self;
+        attempts.handle_event(event, now, &mut || draw(rng), out);
+        None
+    }
+
+    fn advance(&mut self, to: SeenV1) {
+        if to.number > self.watermark.number {
+            self.watermark = to;
+        }
+    }
+
+    fn latched(
+        &mut self,
+        event: &ProvenEvent,
+        verifier: &RedVerifier,
+        now: u64,
+        out: &mut Vec<attempts::Effect>,
+    ) -> Option<IntentDigest> {
+        let Event::RedLatched(receipt, place, ground, envelope) = event.event() else {
+            return None;
+        };
+        let latch = receipt.latch_epoch;
+        if self.grounds.insert(latch, ground.clone()).is_none() {
+            self.fresh.push((latch, ground.clone()));
+        }
+        // Leaves may be read again; the end of the latch, if there is one, comes after this leaf.
+        self.open.insert(latch, event.index());
+        if *place == ChainPlace::Next {
+            self.advance(SeenV1 {
+                number: receipt.sentinel_outbox_epoch,
+                root: receipt.sentinel_outbox_root_digest,
+            });
+        }
+        let red = verifier.red(envelope).ok();
+        let source = red.and_then(|red| self.intents.by_digest.get(&red.source()?));
+        let Machine { attempts, rng, .. } = self;
+        let mut draw = || draw(rng);
+        match attempts.handle_latch(event, verifier, source, now, &mut draw, out) {
+            Ok(()) => None,
+            Err(LatchRefused::SourceMissing(intent)) => Some(intent),
+            Err(refused) => {
+                tracing::error!(%latch, %refused, "no attempt is made; what is held stays held");
+                None
+            }
+        }
+    }
+}
+
+fn draw(rng: &mut ChaCha20Rng) -> Digest {
+    let mut bytes = Digest::ZERO;
+    rng.fill_bytes(&mut bytes.0);
+    bytes
+}

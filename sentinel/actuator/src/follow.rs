@@ -1,0 +1,207 @@
+//! What runs beside the services: repeats, and the journal.
+//!
+//! ```text
+//!   when due ─▶ tick ─▶ commands again
+//!   journal  ─▶ frozen bytes, proven stops ─▶ desk
+//!            ─▶ at its end, if more is held than grounds say: read point of a majority ─▶ narrow
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand_chacha::ChaCha20Rng;
+use rand_core::RngCore;
+use redlatch_link::diagnostics::Condition;
+use redlatch_link::follow::{Batch, Follower, News, Wanted, frozen_at, read_point};
+use redlatch_link::store::Store;
+use redlatch_link::world::{self, Monotonic};
+use redlatch_types::event::Event;
+use redlatch_types::proven::ProvenEvent;
+use redlatch_types::records::{RosterV1, SovereignActionIntentV1};
+use redlatch_types::{Canonical, Digest, IntentDigest};
+
+use crate::desk::{Desk, Stopped};
+
+/// Longest time without a look at what is due.
+const LOOK: Duration = Duration::from_secs(1);
+/// Pause before the journal is read on, while a stop is under way.
+const SOON: Duration = Duration::from_millis(30);
+/// The same while none is.
+const IDLE: Duration = Duration::from_millis(300);
+/// How often the leaves of open latches are read again: an event may have come before its latch.
+const AGAIN: Duration = Duration::from_secs(2);
+/// How often HOLD is compared with what a majority vouches for.
+const COMPARE: Duration = Duration::from_millis(500);
+/// How long a node may take.
+const DEADLINE: Duration = Duration::from_secs(3);
+/// Leaves after which the place in the journal is kept, though nothing was wanted.
+const KEEP_EVERY: u64 = 1_024;
+
+/// Repeats commands when they are due.
+pub(crate) async fn repeat<S: Store>(desk: Arc<Desk<S>>) {
+    while let Ok(due) = desk.tick().await {
+        let wait = due.unwrap_or(LOOK).min(LOOK);
+        // Either way it is looked at what is due.
+        let _ = world::timeout(wait, desk.rescheduled.notified()).await;
+    }
+}
+
+/// What the actuator needs of the journal.
+fn wanted(event: &Event) -> Wanted {
+    match event {
+        Event::Frozen(..) => Wanted::Read,
+        Event::RedLatched(..)
+        | Event::RedChained(..)
+        | Event::SafetyIntentStored(..)
+        | Event::SafetyPrepared(..)
+        | Event::LatchCommitting(..)
+        | Event::SafetyCommitted(..)
+        | Event::EpochPublished(..)
+        | Event::SafetyTerminal(..)
+        | Event::OutboxAcknowledged(..) => Wanted::Proof,
+        _ => Wanted::No,
+    }
+}
+
+/// Reads the journal for one actuator.
+pub(crate) struct Reader<S> {
+    pub(crate) desk: Arc<Desk<S>>,
+    pub(crate) follower: Follower,
+    pub(crate) roster: RosterV1,
+    pub(crate) rng: ChaCha20Rng,
+    pub(crate) condition: Condition,
+    kept: u64,
+    reread: Monotonic,
+    compared: Option<Monotonic>,
+}
+
+impl<S: Store> Reader<S> {
+    pub(crate) fn new(
+        desk: Arc<Desk<S>>,
+        follower: Follower,
+        roster: RosterV1,
+        rng: ChaCha20Rng,
+        condition: Condition,
+    ) -> Reader<S> {
+        Reader {
+            kept: follower.position(),
+            desk,
+            follower,
+            roster,
+            rng,
+            condition,
+            reread: Monotonic::now(),
+            compared: None,
+        }
+    }
+
+    /// Follows the journal until the machine is gone.
+    pub(crate) async fn run(mut self) {
+        while let Ok(pause) = self.round().await {
+            // Either way the journal is read on.
+            let _ = world::timeout(pause, self.desk.news.notified()).await;
+        }
+    }
+
+    /// Reads on once; how long there is nothing to do.
+    async fn round(&mut self) -> Result<Duration, Stopped> {
+        let (could_narrow, working) = self.desk.waits().await;
+        if working && self.reread.elapsed() >= AGAIN {
+            self.reread = Monotonic::now();
+            if let Some(first) = self.desk.first_open().await {
+                self.follower.rewind(first);
+            }
+        }
+        let mut more = false;
+        match self.follower.read_on(wanted).await {
+            Ok(batch) => {
+                more = !batch.at_end;
+                self.take_in(&batch).await?;
+                if batch.at_end && could_narrow {
+                    self.narrow().await?;
+                } else if batch.at_end {
+                    self.condition.met();
+                }
+            }
+            Err(error) => tracing::debug!(%error, "the journal cannot be read on yet"),
+        }
+        let (_, working) = self.desk.waits().await;
+        Ok(if more || working { SOON } else { IDLE })
+    }
+
+    async fn take_in(&mut self, batch: &Batch) -> Result<(), Stopped> {
+        for (_, news) in &batch.news {
+            match news {
+                News::Read(event) => {
+                    if let Event::Frozen(_, _, intent, _) = &**event {
+                        self.desk.frozen((**intent).clone()).await?;
+                    }
+                }
+                News::Proven(event) => self.hear(event).await?,
+            }
+        }
+        let stops = |(_, news): &(u64, News)| matches!(news, News::Proven(_));
+        if batch.news.iter().any(stops) || batch.next >= self.kept.saturating_add(KEEP_EVERY) {
+            self.desk.read_to(batch.next).await?;
+            self.kept = batch.next;
+        }
+        Ok(())
+    }
+
+    async fn hear(&self, event: &ProvenEvent) -> Result<(), Stopped> {
+        tracing::debug!(
+            event = event.event().word(),
+            position = event.index(),
+            "read"
+        );
+        let Some(missing) = self.desk.heard(event).await? else {
+            return Ok(());
+        };
+        match self.fetch(&missing).await {
+            Some(intent) => {
+                self.desk.frozen(intent).await?;
+                self.desk.heard(event).await?;
+            }
+            None => tracing::warn!(%missing, "the bytes of a frozen intent are not to be had yet"),
+        }
+        Ok(())
+    }
+
+    /// The bytes of a frozen intent, of whichever node has them; whose digest is another's are nobody's.
+    async fn fetch(&self, intent: &IntentDigest) -> Option<SovereignActionIntentV1> {
+        let leaf = self
+            .follower
+            .nodes()
+            .leaf(frozen_at(intent), DEADLINE)
+            .await;
+        let (_, leaf) = leaf.ok()?;
+        match Event::from_canonical(&leaf).ok()? {
+            Event::Frozen(_, _, bytes, _) if bytes.digest() == *intent => Some(*bytes),
+            _ => None,
+        }
+    }
+
+    /// Asks a majority how far the journal is; HOLD becomes what its grounds say, if all of them are known.
+    async fn narrow(&mut self) -> Result<(), Stopped> {
+        if self.compared.is_some_and(|at| at.elapsed() < COMPARE) {
+            return Ok(());
+        }
+        self.compared = Some(Monotonic::now());
+        let mut nonce = Digest::ZERO;
+        self.rng.fill_bytes(&mut nonce.0);
+        let nodes = self.follower.nodes();
+        let point = match read_point(nodes, &self.roster, nonce, DEADLINE).await {
+            Ok(point) => point,
+            Err(error) => {
+                tracing::debug!(%error, "no majority to ask for the live grounds");
+                return Ok(());
+            }
+        };
+        let all_read = self.follower.position() >= point.size;
+        let complete = all_read && self.desk.latches().await? >= point.latches;
+        if complete && self.desk.narrow(point.size).await? {
+            self.condition.met();
+        }
+        Ok(())
+    }
+}

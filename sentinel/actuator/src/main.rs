@@ -1,0 +1,13 @@
+//! The process `redlatch-actuator`: configuration, redb, diagnostics, signals, exit code. What an actuator
+//! does is in the library; the simulated world starts it from there and has no such process.
+
+#[cfg(not(madsim))]
+mod shell;
+
+#[cfg(not(madsim))]
+fn main() -> std::process::ExitCode {
+    shell::main()
+}
+
+#[cfg(madsim)]
+fn main() {}

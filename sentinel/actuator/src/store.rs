@@ -1,0 +1,130 @@
+//! What an actuator keeps: HOLD, attempts, the grounds of every latch, how far it has read the journal.
+//!
+//! HOLD is one row that reads as *everything* whenever it is not exactly what was written (FAULTS 24).
+
+use std::collections::BTreeMap;
+
+use minicbor::{Decode, Encode};
+use redlatch_link::store::{Store, StoreError, Table};
+use redlatch_types::event::Ground;
+use redlatch_types::{Canonical, LatchNumber};
+
+use crate::attempts::AttemptV1;
+use crate::hold::SeenV1;
+
+const HOLD: Table = Table("hold");
+const ATTEMPTS: Table = Table("attempts");
+const GROUNDS: Table = Table("grounds");
+const JOURNAL: Table = Table("journal");
+
+const STATE: &[u8] = b"state";
+const KNOWN: &[u8] = b"known";
+/// Rows looked at in one go.
+const PAGE: usize = 1_024;
+
+/// Why the store does not give what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// The store failed; the process must end.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What is known of the journal. Everything before `next` has been taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct KnownV1 {
+    /// The first leaf that was not taken in, or belongs to a latch that is not over.
+    #[n(0)]
+    pub next: u64,
+    /// The last RED that the journal latched in order.
+    #[n(1)]
+    pub watermark: SeenV1,
+}
+
+/// Everything, as it was found.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    pub(crate) hold: Option<Vec<u8>>,
+    pub(crate) attempts: Vec<Vec<u8>>,
+    pub(crate) grounds: BTreeMap<LatchNumber, Ground>,
+    pub(crate) known: Option<KnownV1>,
+}
+
+/// Reads everything. Rows that cannot be read are left out: the journal's leaves lead to them again, and
+/// until then HOLD stays as wide as it is.
+pub(crate) fn stored<S: Store>(store: &S) -> Result<Stored, KeptError> {
+    let attempts = pairs(store, ATTEMPTS)?.into_iter().map(|(_, value)| value);
+    let mut grounds = BTreeMap::new();
+    let mut whole = true;
+    for (key, value) in pairs(store, GROUNDS)? {
+        let number = key.try_into().map(u64::from_be_bytes).map(LatchNumber).ok();
+        match (number, Ground::from_canonical(&value).ok()) {
+            (Some(number), Some(ground)) => {
+                grounds.insert(number, ground);
+            }
+            _ => whole = false,
+        }
+    }
+    let known = store.get(JOURNAL, KNOWN)?;
+    let known = known.and_then(|bytes| KnownV1::from_canonical(&bytes).ok());
+    let complete = whole && known.is_some();
+    Ok(Stored {
+        hold: store.get(HOLD, STATE)?,
+        attempts: attempts.collect(),
+        // Without all of it the journal is read from its beginning.
+        grounds: if complete { grounds } else { BTreeMap::new() },
+        known: known.filter(|_| whole),
+    })
+}
+
+fn pairs<S: Store>(store: &S, table: Table) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    let mut pairs = Vec::new();
+    let mut from = Vec::new();
+    loop {
+        let page = store.range(table, &from, None, PAGE)?;
+        let full = page.len() == PAGE;
+        pairs.extend(page);
+        match pairs.last() {
+            Some((key, _)) if full => {
+                from.clone_from(key);
+                from.push(0);
+            }
+            _ => return Ok(pairs),
+        }
+    }
+}
+
+fn key(latch: LatchNumber) -> [u8; 8] {
+    latch.0.to_be_bytes()
+}
+
+/// Replaces HOLD.
+pub(crate) fn keep_hold<S: Store>(store: &S, state: &[u8]) -> Result<(), KeptError> {
+    Ok(store.put(HOLD, STATE, state)?)
+}
+
+/// Keeps an attempt under its latch.
+pub(crate) fn keep_attempt<S: Store>(store: &S, attempt: &AttemptV1) -> Result<(), KeptError> {
+    let key = key(attempt.latch.latch_epoch);
+    Ok(store.put(ATTEMPTS, &key, &attempt.to_canonical())?)
+}
+
+/// Drops the attempt at a latch that is over.
+pub(crate) fn forget_attempt<S: Store>(store: &S, latch: LatchNumber) -> Result<(), KeptError> {
+    store.write(|view| Ok(view.delete(ATTEMPTS, &key(latch))?))
+}
+
+/// Remembers what a batch of leaves has taught.
+pub(crate) fn keep_known<S: Store>(
+    store: &S,
+    known: &KnownV1,
+    grounds: &[(LatchNumber, Ground)],
+) -> Result<(), KeptError> {
+    store.write(|view| {
+        for (latch, ground) in grounds {
+            view.put(GROUNDS, &key(*latch), &ground.to_canonical())?;
+        }
+        Ok(view.put(JOURNAL, KNOWN, &known.to_canonical())?)
+    })
+}

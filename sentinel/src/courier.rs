@@ -1,0 +1,156 @@
+//! Couriers: one to the actuator, one to each node. They bring, and hand back what was answered.
+//!
+//! A courier makes one attempt and is gone; when to try again is the outbox's matter. What a node answers is
+//! nobody's proof: latch and terminal are read from the journal with receipts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlatch_link::store::Store;
+use redlatch_link::transport::{Dialer, TransportError};
+use redlatch_link::{PeerIdentity, Role, client_type, world};
+use redlatch_proto::v1;
+use redlatch_proto::v1::authority_client::AuthorityClient;
+use redlatch_proto::v1::red_line_client::RedLineClient;
+use redlatch_types::command::RawCommand;
+use redlatch_types::records::RosterV1;
+use redlatch_types::{Canonical, Digest, Envelope, NodeId, OutboxEpoch};
+use redlatch_watch::outbox::{Delivery, Head, Memory, Receiver};
+
+use crate::desk::Desk;
+
+/// How long one attempt may take.
+const ATTEMPT: Duration = Duration::from_secs(5);
+/// How long a beat may take: the next one comes soon.
+const BEAT_ATTEMPT: Duration = Duration::from_secs(1);
+
+type Node = client_type!(AuthorityClient);
+type Actuator = client_type!(RedLineClient);
+
+/// Links to everybody whom a RED goes to.
+pub(crate) struct Couriers {
+    nodes: BTreeMap<NodeId, Node>,
+    actuator: Actuator,
+}
+
+impl Couriers {
+    /// Links to the actuator and to every node that has an address. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`TransportError::NotAnAddress`].
+    pub(crate) fn new(
+        dialer: &Dialer,
+        roster: &RosterV1,
+        nodes: &BTreeMap<String, String>,
+        actuator: &str,
+    ) -> Result<Couriers, TransportError> {
+        let organism = dialer.identity().organism;
+        let link = |role, name: &str, address: &str| {
+            let refuse = |_| TransportError::NotAnAddress(address.to_owned());
+            let peer = PeerIdentity::new(organism, role, name).map_err(refuse)?;
+            dialer.channel(address, &peer)
+        };
+        let mut clients = BTreeMap::new();
+        for node in &roster.nodes {
+            if let Some(address) = nodes.get(node.name.as_str()) {
+                let link = link(Role::Node, node.name.as_str(), address)?;
+                let client = AuthorityClient::with_interceptor(link.channel(), link.introduction());
+                clients.insert(node.node_id, client);
+            }
+        }
+        let link = link(Role::Actuator, roster.actuator.name.as_str(), actuator)?;
+        Ok(Couriers {
+            nodes: clients,
+            actuator: RedLineClient::with_interceptor(link.channel(), link.introduction()),
+        })
+    }
+
+    /// Brings a segment to the actuator; gives what it has stored.
+    async fn red(&self, segment: &[Envelope]) -> Option<Head> {
+        let request = v1::RedRequest {
+            segment: segment.iter().map(Canonical::to_canonical).collect(),
+        };
+        let mut client = self.actuator.clone();
+        let answer = heard(world::timeout(ATTEMPT, client.red(request)).await, "RED")?;
+        head(answer.acknowledged_outbox_epoch, &answer.outbox_root)
+    }
+
+    /// Brings a beat to the actuator; gives what it has stored.
+    pub(crate) async fn beat(&self, beat: &Envelope) -> Option<Head> {
+        let request = v1::BeatRequest {
+            beat: beat.to_canonical(),
+        };
+        let mut client = self.actuator.clone();
+        let answer = world::timeout(BEAT_ATTEMPT, client.beat(request)).await;
+        let answer = heard(answer, "beat")?;
+        head(answer.acknowledged_outbox_epoch, &answer.outbox_root)
+    }
+
+    /// Brings a command to one node. Whatever it answers, it holds a RED from the moment it has read it (D2).
+    async fn submit(&self, node: NodeId, command: &RawCommand) {
+        let Some(client) = self.nodes.get(&node) else {
+            return;
+        };
+        let request = v1::SubmitRequest {
+            command: command.to_canonical(),
+            receipt_wait_ms: 0,
+        };
+        let mut client = client.clone();
+        let _ = heard(
+            world::timeout(ATTEMPT, client.submit(request)).await,
+            "node",
+        );
+    }
+}
+
+fn heard<T>(
+    answer: Result<Result<tonic::Response<T>, tonic::Status>, world::DeadlinePassed>,
+    what: &str,
+) -> Option<T> {
+    match answer {
+        Ok(Ok(answer)) => Some(answer.into_inner()),
+        Ok(Err(status)) => {
+            tracing::debug!(what, status = status.message(), "not delivered");
+            None
+        }
+        Err(late) => {
+            tracing::debug!(what, %late, "not delivered");
+            None
+        }
+    }
+}
+
+fn head(number: u64, root: &[u8]) -> Option<Head> {
+    Some(Head {
+        number: OutboxEpoch(number),
+        root: Digest(root.try_into().ok()?),
+    })
+}
+
+/// Sends a courier off: a receiver that does not answer holds up nobody else.
+pub(crate) fn dispatch<S: Store>(desk: Arc<Desk<S>>, delivery: Delivery) {
+    world::spawn(deliver(desk, delivery));
+}
+
+async fn deliver<S: Store>(desk: Arc<Desk<S>>, delivery: Delivery) {
+    match delivery.to {
+        Receiver::Actuator => {
+            if let Some(head) = desk.couriers.red(&delivery.segment).await {
+                // A machine that is gone needs no answer.
+                let _ = desk.remembered(Memory::Actuator, head).await;
+            }
+        }
+        Receiver::Node(node) => {
+            if !delivery.segment.is_empty() {
+                let command = RawCommand::LatchRed(delivery.segment);
+                desk.couriers.submit(node, &command).await;
+            }
+            for acknowledgement in delivery.closing {
+                let command = RawCommand::AcknowledgeOutbox(acknowledgement);
+                desk.couriers.submit(node, &command).await;
+            }
+            desk.news.notify_one();
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! A whole sentinel over any store: in the order in which its parts may start.
+//!
+//! ```text
+//!   the roster's sentinel? ─▶ outbox opened under a new writer generation, durably ─▶ serve
+//!                                                             ─▶ beats, repeats, journal
+//! ```
+//!
+//! Actuator and nodes are not waited for: a sentinel that runs alone takes orders and states no GREEN.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rand_chacha::ChaCha20Rng;
+use redlatch_link::Role;
+use redlatch_link::diagnostics::Readiness;
+use redlatch_link::follow::Follower;
+use redlatch_link::nodes;
+use redlatch_link::store::Store;
+use redlatch_link::transport::{
+    self, Credentials, Dialer, Limits, Listener, Routes, TransportError,
+};
+use redlatch_link::world::{self, JoinHandle, Monotonic};
+use redlatch_types::policy::Policy;
+use redlatch_types::records::GenesisV1;
+use redlatch_types::{Envelope, NodeId, Scope, Signed, SigningKey};
+use redlatch_watch::beats::BeatCounter;
+use redlatch_watch::outbox::{self, Corrupt, Writer};
+use redlatch_watch::verdict::Identity;
+use redlatch_watch::{Judge, Outbox, Rules};
+use tokio::sync::{Mutex, Notify, watch};
+
+use crate::alarm::Alarm;
+use crate::courier::Couriers;
+use crate::desk::{Desk, Machine, at_genesis};
+use crate::driver;
+use crate::follow;
+use crate::service::{CALLERS, SentinelService};
+use crate::start::StartFailure;
+use crate::store::{self, Stored};
+
+/// What a sentinel is made of.
+pub struct SentinelParts<S> {
+    /// Its store.
+    pub store: S,
+    /// The root-signed genesis.
+    pub genesis: Envelope,
+    /// What receipts must meet.
+    pub policy: Policy,
+    /// Signs verdicts, REDs, beats and acknowledgements.
+    pub key: SigningKey,
+    /// How it judges.
+    pub rules: Rules,
+    /// Life of a verdict, milliseconds of state time.
+    pub verdict_ttl_ms: u64,
+    /// Its certificate: role sentinel, the name in the roster.
+    pub credentials: Credentials,
+    /// Where nodes and the safety officer connect.
+    pub address: SocketAddr,
+    /// `host:port` of the nodes' client listeners, by name.
+    pub nodes: BTreeMap<String, String>,
+    /// `host:port` of the actuator's RED listener.
+    pub actuator: String,
+    /// Where ids and nonces come from.
+    pub rng: ChaCha20Rng,
+    /// Where it says what it waits for.
+    pub readiness: Readiness,
+}
+
+/// A running sentinel.
+pub struct SentinelProcess {
+    address: SocketAddr,
+    alarm: Alarm,
+    generation: u64,
+    stop: watch::Sender<bool>,
+    server: JoinHandle<Result<(), TransportError>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl SentinelProcess {
+    /// Starts a sentinel.
+    ///
+    /// # Errors
+    /// [`StartFailure`].
+    pub async fn start<S: Store>(parts: SentinelParts<S>) -> Result<SentinelProcess, StartFailure> {
+        let compared = parts.readiness.condition(
+            "journal",
+            "the outbox was not yet compared with what a majority of the nodes remembers",
+        );
+        let beating = parts
+            .readiness
+            .condition("actuator", "the actuator has not answered yet");
+        let genesis = own_genesis(&parts)?;
+        let dialer = Dialer::new(parts.credentials.clone());
+        let members = nodes::members(&genesis.roster, &parts.nodes);
+        let listener = Listener::bind(
+            parts.address,
+            &parts.credentials,
+            &CALLERS,
+            Limits::default(),
+        )
+        .await?;
+        let address = listener.address();
+        let policy = parts.policy.clone();
+        let (desk, generation) = assemble(parts, &genesis, &dialer).await?;
+        let next = desk.read_to(0, false).await.map_or(0, |known| known.next);
+        let follower = Follower::new(&dialer, &members, policy, next)?;
+        let (stop, stopped) = watch::channel(false);
+        let routes = Routes::new().service(SentinelService::server(Arc::clone(&desk)));
+        let server = world::spawn(transport::serve(listener, routes, until(stopped)));
+        let alarm = desk.alarm.clone();
+        let tasks = vec![
+            world::spawn(follow::repeat(Arc::clone(&desk))),
+            world::spawn(follow::beat(Arc::clone(&desk), beating)),
+            world::spawn(follow::journal(desk, follower, genesis.roster, compared)),
+        ];
+        Ok(SentinelProcess {
+            address,
+            alarm,
+            generation,
+            stop,
+            server,
+            tasks,
+        })
+    }
+
+    /// Where nodes and the safety officer connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Writer generation of the outbox.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Runs until `stop` resolves, then lets open calls finish.
+    ///
+    /// # Errors
+    /// [`StartFailure::Fatal`] at once if the sentinel must not go on; [`StartFailure::Transport`] if the
+    /// server ends by itself.
+    pub async fn run(mut self, stop: impl Future<Output = ()> + Send) -> Result<(), StartFailure> {
+        let ended = tokio::select! {
+            biased;
+            cause = self.alarm.raised() => Err(StartFailure::Fatal(cause)),
+            ended = &mut self.server => Err(of_server(ended).into()),
+            () = stop => Ok(()),
+        };
+        for task in &self.tasks {
+            task.abort();
+        }
+        self.stop.send_replace(true);
+        if ended.is_ok() {
+            // A server that ended with an error while stopping has nothing left to lose.
+            let _ = self.server.await;
+        }
+        ended
+    }
+}
+
+fn of_server<J: std::fmt::Display>(ended: Result<Result<(), TransportError>, J>) -> TransportError {
+    match ended {
+        Ok(Err(error)) => error,
+        Ok(Ok(())) => TransportError::Stopped("it ended early".to_owned()),
+        Err(join) => TransportError::Stopped(join.to_string()),
+    }
+}
+
+/// Resolves when the flag is set, or whoever could set it is gone.
+async fn until(mut stopped: watch::Receiver<bool>) {
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+/// The genesis, if certificate and key are those of its sentinel.
+fn own_genesis<S>(parts: &SentinelParts<S>) -> Result<GenesisV1, StartFailure> {
+    let not_signed = || StartFailure::NotAGenesis {
+        path: "genesis".into(),
+    };
+    let signed: Signed<GenesisV1> = parts.genesis.open().map_err(|_| not_signed())?;
+    let genesis = signed.record();
+    let by_root = *signed.key() == genesis.kernel.pinned_external_root_key
+        && *signed.scope() == genesis.scope();
+    if !by_root {
+        return Err(not_signed());
+    }
+    let identity = parts.credentials.identity();
+    if identity.organism != genesis.organism_id() {
+        return Err(StartFailure::WrongOrganism {
+            genesis: genesis.organism_id(),
+            certificate: identity.organism,
+        });
+    }
+    if parts.policy.origin().organism != genesis.organism_id() {
+        return Err(StartFailure::OtherPolicy);
+    }
+    let sentinel = &genesis.roster.sentinel;
+    if identity.role != Role::Sentinel || identity.name != sentinel.name.as_str() {
+        return Err(StartFailure::NotTheSentinel(identity.short()));
+    }
+    if parts.key.public_key() != sentinel.key {
+        return Err(StartFailure::WrongKey);
+    }
+    Ok(genesis.clone())
+}
+
+/// The machine from its store, under a new writer generation that is durable, and all beside it.
+async fn assemble<S: Store>(
+    parts: SentinelParts<S>,
+    genesis: &GenesisV1,
+    dialer: &Dialer,
+) -> Result<(Arc<Desk<S>>, u64), StartFailure> {
+    let store = parts.store.clone();
+    let stored = world::blocking(move || store::stored(&store)).await?;
+    let scope = genesis.scope();
+    let judge = Judge::open(
+        Identity {
+            pin: genesis.roster.sentinel.pin_digest(),
+            verdict_ttl_ms: parts.verdict_ttl_ms,
+        },
+        parts.rules,
+        stored.judgements.iter().map(Vec::as_slice),
+    )?;
+    let mut effects = Vec::new();
+    let outbox = open_outbox(&stored, &parts.key, scope, genesis, &mut effects);
+    let generation = outbox.generation();
+    let desk = Arc::new(Desk {
+        store: parts.store,
+        scope,
+        key: parts.key,
+        policy: parts.policy,
+        subjects: genesis.subjects.clone(),
+        couriers: Couriers::new(dialer, &genesis.roster, &parts.nodes, &parts.actuator)?,
+        alarm: Alarm::new(),
+        begun: Monotonic::now(),
+        machine: Mutex::new(Some(Machine {
+            judge,
+            outbox,
+            beats: BeatCounter::default(),
+            rng: parts.rng,
+            known: stored.known.unwrap_or_else(|| at_genesis(genesis)),
+            state_time: genesis.created_at,
+        })),
+        rescheduled: Notify::new(),
+        news: Notify::new(),
+    });
+    if driver::run_outbox(&desk, effects).await.is_err() {
+        return Err(StartFailure::Fatal(desk.alarm.raised().await));
+    }
+    Ok((desk, generation))
+}
+
+/// A store in which nothing was ever written is a new sentinel's; whether there was a longer outbox, journal
+/// and actuator still know (FAULTS 34). Anything else that is not a whole outbox is damage.
+fn open_outbox(
+    stored: &Stored,
+    key: &SigningKey,
+    scope: Scope,
+    genesis: &GenesisV1,
+    effects: &mut Vec<outbox::Effect>,
+) -> Outbox {
+    let nodes: Vec<NodeId> = genesis.roster.nodes.iter().map(|it| it.node_id).collect();
+    let writer = || Writer {
+        scope,
+        key: SigningKey::from_seed(*key.seed()),
+        nodes: nodes.clone(),
+    };
+    match Outbox::open(writer(), &stored.outbox, 0, effects) {
+        Ok(outbox) => outbox,
+        Err(Corrupt::Missing) if stored.is_new => Outbox::first(writer(), effects),
+        Err(corrupt) => {
+            tracing::error!(%corrupt, "the outbox is not usable");
+            Outbox::after_loss(writer(), stored.generation(), effects)
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! RED from the officer's word to the closed outbox, whatever is down meanwhile.
+
+use redlatch_link::store::SyncFailure;
+use redlatch_types::records::*;
+
+use crate::parties::{Parties, free};
+use crate::until;
+use crate::world::journal::MAIN;
+
+fn agent() -> RedScope {
+    RedScope::Subject("agent".parse().unwrap())
+}
+
+async fn closed(parties: &Parties) -> bool {
+    let outbox = parties.outbox().await;
+    outbox.is_ok_and(|outbox| outbox.entries.is_empty() && outbox.head > 0)
+}
+
+async fn holds(parties: &Parties, scope: RedScope) -> bool {
+    parties
+        .permit()
+        .await
+        .is_ok_and(|beat| beat.held.contains(&scope))
+}
+
+async fn holds_only(parties: &Parties, scopes: Vec<RedScope>) -> bool {
+    parties.permit().await.is_ok_and(|beat| beat.held == scopes)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn m1_i32_a_red_is_latched_carried_out_and_acknowledged() {
+    let mut parties = Parties::new().await;
+    let (_actuator, narrowed) = parties.actuator().await;
+    let (_sentinel, compared) = parties.sentinel("repo:refs/heads/").await;
+    until("ready", || async {
+        narrowed.is_ready() && compared.is_ready()
+    })
+    .await;
+    let intent = parties.cluster.world(|world| world.freeze(MAIN, 0, 7));
+    let frozen = parties.cluster.world(|world| world.intent(intent));
+    until("permitted", || async {
+        parties
+            .permit()
+            .await
+            .is_ok_and(|beat| beat.permits(&frozen))
+    })
+    .await;
+    assert_eq!(
+        parties
+            .raise(1, RedScope::Intent(intent))
+            .await
+            .unwrap()
+            .outbox_epoch,
+        1
+    );
+    until("closed", || closed(&parties)).await;
+    for word in [
+        "red_latched",
+        "safety_committed",
+        "safety_terminal",
+        "outbox_acknowledged",
+    ] {
+        assert_eq!(parties.cluster.count(word), 1, "{word}");
+    }
+    for node in 1..=3 {
+        assert!(parties.cluster.brought("latch_red", node) > 0, "n{node}");
+    }
+    // The intent and, by the mandate, its proposer; never everything once the bytes are known.
+    let held = vec![RedScope::Intent(intent), agent()];
+    until("held by its ground alone", || {
+        holds_only(&parties, held.clone())
+    })
+    .await;
+    assert!(!parties.permit().await.unwrap().permits(&frozen));
+    let verdict = parties.evaluate(intent).await;
+    let withheld = verdict.is_ok_and(|it| it.verdict == Verdict::Withheld);
+    assert!(withheld, "no GREEN under a standing RED");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_022_hold_rises_at_once_while_the_whole_cluster_is_down() {
+    let mut parties = Parties::new().await;
+    let (actuator, narrowed) = parties.actuator().await;
+    let (_sentinel, _) = parties.sentinel("repo:refs/heads/").await;
+    until("narrowed", || async { narrowed.is_ready() }).await;
+    assert!(holds_only(&parties, vec![]).await);
+    parties.cluster.set_down(true);
+    parties.raise(1, agent()).await.unwrap();
+    until("held", || holds(&parties, agent())).await;
+    assert_eq!(parties.cluster.count("red_latched"), 0);
+    // FAULTS 24: what was held is held after power loss, and the cluster is still down.
+    actuator.stop().await;
+    parties.actuator_disk.crash();
+    let (_actuator, _) = parties.actuator().await;
+    until("held again", || holds_only(&parties, vec![agent()])).await;
+    parties.cluster.set_down(false);
+    until("closed", || closed(&parties)).await;
+    assert_eq!(parties.cluster.count("safety_terminal"), 1);
+    assert!(holds(&parties, agent()).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_026_a_red_is_durable_before_it_is_sent_and_delivered_after_a_crash() {
+    let mut parties = Parties::new().await;
+    parties.cluster.set_down(true);
+    // Nobody can hear it: no actuator, no node.
+    let (sentinel, _) = parties.sentinel("repo:refs/heads/").await;
+    let syncs = parties.sentinel_disk.syncs();
+    assert_eq!(parties.raise(1, agent()).await.unwrap().outbox_epoch, 1);
+    assert!(parties.sentinel_disk.syncs() > syncs);
+    parties.sentinel_disk.crash();
+    drop(sentinel);
+    let (_actuator, _) = parties.actuator().await;
+    parties.service = free();
+    let (_sentinel, _) = parties.sentinel("repo:refs/heads/").await;
+    until("held", || holds(&parties, RedScope::Everything)).await;
+    parties.cluster.set_down(false);
+    until("closed", || closed(&parties)).await;
+    assert_eq!(parties.cluster.count("red_latched"), 1);
+    until("narrowed", || holds_only(&parties, vec![agent()])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_093_a_red_that_cannot_be_made_durable_is_sent_to_nobody() {
+    let mut parties = Parties::new().await;
+    let (_actuator, narrowed) = parties.actuator().await;
+    let (sentinel, compared) = parties.sentinel("repo:refs/heads/").await;
+    until("ready", || async {
+        narrowed.is_ready() && compared.is_ready()
+    })
+    .await;
+    parties.sentinel_disk.fail_next_sync(SyncFailure::Lost);
+    assert!(parties.raise(1, agent()).await.is_err());
+    assert!(sentinel.ended().await.contains("the store failed"));
+    assert_eq!(parties.permit().await.unwrap().seen_outbox_epoch.0, 0);
+    assert_eq!(parties.cluster.count("red_latched"), 0);
+    // FAULTS 62: and its silence denies.
+    until("silent", || async {
+        parties
+            .permit()
+            .await
+            .is_ok_and(|beat| beat.sentinel == SentinelLine::Silent)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_024_a_fresh_actuator_holds_everything_until_a_majority_shows_every_ground() {
+    let mut parties = Parties::new().await;
+    parties.cluster.set_down(true);
+    let (_actuator, narrowed) = parties.actuator().await;
+    assert!(holds_only(&parties, vec![RedScope::Everything]).await);
+    parties.cluster.set_down(false);
+    // The sentinel does not beat yet: which REDs there are, nobody knows.
+    until("silent", || async {
+        parties
+            .permit()
+            .await
+            .is_ok_and(|beat| beat.sentinel == SentinelLine::Silent)
+    })
+    .await;
+    assert!(holds_only(&parties, vec![RedScope::Everything]).await);
+    let (_sentinel, _) = parties.sentinel("repo:refs/heads/").await;
+    until("narrowed", || holds_only(&parties, vec![])).await;
+    until("ready", || async { narrowed.is_ready() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_025_a_stop_that_lost_its_actuator_on_the_way_goes_on_after_a_restart() {
+    let mut parties = Parties::new().await;
+    let (_sentinel, _) = parties.sentinel("repo:refs/heads/").await;
+    parties.raise(1, agent()).await.unwrap();
+    until("latched", || async {
+        parties.cluster.count("red_latched") == 1
+    })
+    .await;
+    // The latch came first; the actuator has never heard of the RED.
+    let (actuator, _) = parties.actuator().await;
+    until("stored", || async {
+        parties.cluster.count("safety_intent_stored") > 0
+    })
+    .await;
+    parties.actuator_disk.crash();
+    actuator.stop().await;
+    let (_actuator, _) = parties.actuator().await;
+    until("terminal", || async {
+        parties.cluster.count("safety_terminal") == 1
+    })
+    .await;
+    assert_eq!(parties.cluster.count("safety_committed"), 1);
+    until("closed", || closed(&parties)).await;
+}
