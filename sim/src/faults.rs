@@ -59,8 +59,11 @@ impl fmt::Display for Fault {
     }
 }
 
+/// Draws what a kind of fault leaves open.
+type Make = fn(&mut Draws) -> Fault;
+
 /// Weights of the mix: repairs outweigh single faults, so that a run spends time in every state between.
-const WEIGHTS: [(u64, fn(&mut Draws) -> Fault); 13] = [
+const WEIGHTS: [(u64, Make); 13] = [
     (8, |draws| Fault::Kill(node(draws))),
     (6, |draws| Fault::PowerLoss(node(draws), kept(draws))),
     (4, |draws| Fault::PowerLossEverywhere(kept(draws))),
