@@ -14,7 +14,7 @@ use redlatch_types::{Bytes, Canonical, EventId, IntentDigest, Name, SubjectId};
 use serde_json::json;
 
 use crate::client::{Client, Signer, random, refused};
-use crate::{Common, Done, describe, output};
+use crate::{Common, Done, decision, describe, output};
 
 /// How long a command is accepted, in state time.
 const COMMAND_TTL_MS: u64 = 60 * 60 * 1_000;
@@ -199,7 +199,13 @@ async fn show(client: &Client, intent: IntentDigest, common: &Common) -> Done {
             json!({ "position": position, "event": event.word(), "fields": describe::fields(event) })
         })
         .collect();
-    let answer = json!({ "intent": intent.to_string(), "leaves": shown });
+    // For people only: without an answer the leaves still say what counts.
+    let progress = client.nodes.progress(intent, client.deadline).await.ok();
+    let answer = json!({
+        "intent": intent.to_string(),
+        "leaves": shown,
+        "decision": progress.as_ref().map(decision::to_json),
+    });
     output::print(common.output, &answer, |_| {
         let line = |(position, event): &(u64, Event)| {
             format!(
@@ -208,7 +214,8 @@ async fn show(client: &Client, intent: IntentDigest, common: &Common) -> Done {
                 describe::summary(event)
             )
         };
-        leaves.iter().map(line).collect()
+        let leaves: String = leaves.iter().map(line).collect();
+        leaves + &progress.as_ref().map(decision::to_lines).unwrap_or_default()
     })?;
     Ok(0)
 }

@@ -1,0 +1,132 @@
+//! Who voted what and why, as `redlatch intent show` prints it. Unproven: what counts is in the journal.
+
+use redlatch_proto::v1;
+use redlatch_types::records::Text;
+use serde_json::{Value, json};
+
+/// A decision for programs.
+pub(crate) fn to_json(progress: &v1::ProgressResponse) -> Value {
+    let votes: Vec<Value> = progress.votes.iter().map(vote).collect();
+    json!({
+        "stage": progress.stage,
+        "sentinel": { "verdict": progress.verdict, "reason": progress.verdict_reason },
+        "votes": votes,
+        "refusal": progress.refusal,
+        "over": progress.over,
+        "notes": progress.notes,
+    })
+}
+
+fn vote(vote: &v1::ProgressVote) -> Value {
+    let findings: Vec<Value> = vote
+        .findings
+        .iter()
+        .map(|it| {
+            json!({
+                "evaluator": it.evaluator,
+                "verdict": it.verdict,
+                "sentences": it.sentences,
+            })
+        })
+        .collect();
+    json!({
+        "verifier": vote.verifier,
+        "failure_domain": vote.failure_domain,
+        "state": vote.state,
+        "verdict": vote.verdict,
+        "refusal": vote.refusal,
+        "findings_digest": hex::encode(&vote.findings_digest),
+        "findings": findings,
+    })
+}
+
+/// A decision for people.
+pub(crate) fn to_lines(progress: &v1::ProgressResponse) -> String {
+    let mut lines = vec![format!("stage     {}", progress.stage)];
+    if !progress.verdict.is_empty() {
+        lines.push(format!(
+            "sentinel  {} {}",
+            progress.verdict, progress.verdict_reason
+        ));
+    }
+    for vote in &progress.votes {
+        let said = if vote.verdict.is_empty() {
+            &vote.state
+        } else {
+            &vote.verdict
+        };
+        lines.push(format!(
+            "vote      {:<8} {said:<8} {} {}",
+            vote.verifier, vote.failure_domain, vote.refusal
+        ));
+        for finding in &vote.findings {
+            for sentence in &finding.sentences {
+                let (evaluator, verdict) = (&finding.evaluator, &finding.verdict);
+                lines.push(format!("            {evaluator} {verdict}: {sentence}"));
+            }
+        }
+    }
+    if !progress.refusal.is_empty() {
+        let end = if progress.over {
+            ", for good: a new try is a new intent"
+        } else {
+            ""
+        };
+        lines.push(format!("refusal   {}{end}", progress.refusal));
+    }
+    lines.extend(
+        progress
+            .notes
+            .iter()
+            .map(|note| format!("note      {note}")),
+    );
+    // A node's words are its own: nothing in them moves the reader's cursor.
+    let clean = |line: &String| Text::lossy(line.trim_end()).to_string() + "\n";
+    lines.iter().map(clean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress() -> v1::ProgressResponse {
+        v1::ProgressResponse {
+            stage: "frozen".into(),
+            verdict: "GREEN".into(),
+            votes: vec![v1::ProgressVote {
+                verifier: "v4".into(),
+                failure_domain: "domain-4".into(),
+                state: "opened".into(),
+                verdict: "REJECT".into(),
+                findings_digest: vec![0xab; 32],
+                findings: vec![v1::ProgressFinding {
+                    evaluator: "git".into(),
+                    verdict: "REJECT".into(),
+                    sentences: vec!["file a has 9 bytes\u{1b}[2J".into()],
+                }],
+                ..v1::ProgressVote::default()
+            }],
+            refusal: "insufficient_quorum".into(),
+            over: true,
+            ..v1::ProgressResponse::default()
+        }
+    }
+
+    #[test]
+    fn a_dissent_is_shown_with_its_reason_and_moves_no_cursor() {
+        let text = to_lines(&progress());
+        assert!(
+            text.contains("vote      v4       REJECT   domain-4"),
+            "{text}"
+        );
+        assert!(text.contains("git REJECT: file a has 9 bytes"), "{text}");
+        assert!(
+            text.contains("refusal   insufficient_quorum, for good"),
+            "{text}"
+        );
+        assert!(!text.contains('\u{1b}'), "{text}");
+        let json = to_json(&progress());
+        assert_eq!(json["votes"][0]["findings"][0]["evaluator"], "git");
+        assert_eq!(json["over"], true);
+    }
+}
