@@ -175,3 +175,6 @@ async fn propose<E: Engine>(desk: &Desk<E>, digest: IntentDigest, command: &RawC
         Err(error) => tracing::warn!({ INTENT_ID } = %digest, %error, "a step has no outcome yet"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -142,7 +142,7 @@ mod tests {
 
     impl Evaluator for Scripted {
         fn name(&self) -> Name {
-            self.0.parse().unwrap()
+            self.0.parse().expect("a name")
         }
         fn evaluate<'a>(&'a self, _: &'a FrozenIntent) -> BoxFuture<'a, Result<Report, String>> {
             Box::pin(async move {
@@ -168,7 +168,9 @@ mod tests {
             .collect();
         let panel = Panel::new(evaluators, Duration::from_millis(50));
         let intent = Arc::new(land_intent(&[], &[1; 20], vec![]));
-        panel.evaluate(&intent, &"va".parse().unwrap()).await
+        panel
+            .evaluate(&intent, &"va".parse().expect("a name"))
+            .await
     }
 
     #[tokio::test]

@@ -331,7 +331,7 @@ async fn evidence_is_a_passed_receipt_for_this_commit_by_a_configured_runner() {
     let new = world.commit(&[("a", b"one")], &[]);
     let good = receipt(&new, &key(7), |_| {});
     attach(&world, &good);
-    let report = judge_evidence(&world, &new, &[good.clone()]).await;
+    let report = judge_evidence(&world, &new, std::slice::from_ref(&good)).await;
     assert_eq!(report.against, [""; 0]);
     assert!(report.seen[0].contains("gate unit passed"), "{report:?}");
 
