@@ -8,8 +8,8 @@ use rand_core::RngCore;
 use redlatch_link::config::{self, Sources};
 use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::nodes::{self, Again, CallError, Member, Nodes, Submitted};
-use redlatch_link::transport::{Credentials, Dialer, Tls};
-use redlatch_link::{keys, world};
+use redlatch_link::transport::{Credentials, Dialer, Link, Tls};
+use redlatch_link::{PeerIdentity, Role, keys, world};
 use redlatch_node::config::read_genesis;
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::Reply;
@@ -41,6 +41,10 @@ pub(crate) struct ClientConfig {
     pub(crate) signing_key: PathBuf,
     /// `host:port` of the nodes' client listeners, by name.
     pub(crate) nodes: BTreeMap<String, String>,
+    /// `host:port` of the sentinel, for the safety officer.
+    pub(crate) sentinel: String,
+    /// `host:port` of the actuator's hold line.
+    pub(crate) actuator: String,
     /// Certificate, authority, pins.
     pub(crate) tls: Tls,
 }
@@ -53,6 +57,8 @@ pub(crate) struct Client {
     dialer: Dialer,
     members: Vec<Member>,
     signing_key: PathBuf,
+    sentinel: String,
+    actuator: String,
 }
 
 /// A subject that signs.
@@ -101,7 +107,39 @@ impl Client {
             dialer,
             members,
             signing_key: config.signing_key,
+            sentinel: config.sentinel,
+            actuator: config.actuator,
         })
+    }
+
+    /// A link to the sentinel. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`Failure`] if the configuration names none.
+    pub(crate) fn sentinel(&self) -> Result<Link, Failure> {
+        let name = self.genesis.roster.sentinel.name.as_str();
+        self.link("sentinel", Role::Sentinel, name, &self.sentinel)
+    }
+
+    /// A link to the actuator's hold line. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`Failure`] if the configuration names none.
+    pub(crate) fn hold_line(&self) -> Result<Link, Failure> {
+        let name = self.genesis.roster.actuator.name.as_str();
+        self.link("actuator", Role::Actuator, name, &self.actuator)
+    }
+
+    fn link(&self, key: &str, role: Role, name: &str, address: &str) -> Result<Link, Failure> {
+        if address.is_empty() {
+            let text = format!("`{key}`: not set");
+            return Err(Failure::new(ExitCode::Usage, text)
+                .hint(format!("name the {key}'s host:port in the configuration")));
+        }
+        let organism = self.genesis.organism_id();
+        let peer = PeerIdentity::new(organism, role, name)
+            .map_err(|error| Failure::new(ExitCode::Usage, error.to_string()))?;
+        Ok(self.dialer.channel(address, &peer)?)
     }
 
     /// The same cluster over connections of its own.

@@ -50,7 +50,7 @@ struct Kind {
 }
 
 /// Every kind, in the order in which they are started.
-const KINDS: [Kind; 2] = [
+const KINDS: [Kind; 4] = [
     Kind {
         role: "node",
         place: "nodes",
@@ -62,6 +62,18 @@ const KINDS: [Kind; 2] = [
         place: "verifiers",
         file: "verifier.toml",
         binary: "redlatch-verifier",
+    },
+    Kind {
+        role: "actuator",
+        place: "actuator",
+        file: "actuator.toml",
+        binary: "redlatch-actuator",
+    },
+    Kind {
+        role: "sentinel",
+        place: "sentinel",
+        file: "sentinel.toml",
+        binary: "redlatch-sentinel",
     },
 ];
 
@@ -90,6 +102,8 @@ pub(crate) async fn run(arguments: &DevArguments, common: &Common) -> Done {
         init::make(folder, &arguments.shape)?;
         output::note(&format!("made a new organism in {}", folder.display()));
     }
+    // A folder that holds something else is left as it is.
+    configurations(folder, &KINDS[0])?;
     init::warn();
     let _lock = lock(folder)?;
     let binary = binary("redlatch-node")?;

@@ -26,6 +26,7 @@ mod journal;
 mod land;
 mod output;
 mod receipt;
+mod red;
 mod status;
 
 use std::path::PathBuf;
@@ -104,6 +105,11 @@ enum Command {
         #[command(subcommand)]
         command: gate::GateCommand,
     },
+    /// Stop: raise RED, show what is stopped.
+    Red {
+        #[command(subcommand)]
+        command: red::RedCommand,
+    },
     /// Measure.
     Bench {
         #[command(subcommand)]
@@ -171,6 +177,7 @@ async fn run(arguments: Arguments) -> Done {
         Command::Intent { command } => intent::run(&command, &common).await,
         Command::Land(arguments) => land::run(&arguments, &common).await,
         Command::Gate { command } => gate::run(&command, &common).await,
+        Command::Red { command } => red::run(&command, &common).await,
         Command::Bench { command } => bench::run(&command, &common).await,
         Command::Node {
             command: NodeCommand::Config { command },

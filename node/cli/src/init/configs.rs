@@ -15,7 +15,7 @@ use redlatch_node::config::{KeyFiles, Listen, TimingConfig};
 use redlatch_types::records::GenesisV1;
 
 use super::keys::CLIENTS;
-use super::verifiers;
+use super::{stops, verifiers};
 use crate::client::ClientConfig;
 use crate::gate::config::GateConfig;
 
@@ -76,6 +76,18 @@ pub(super) fn write(folder: &Path, genesis: &GenesisV1, pins: Pins) -> Result<()
         let made = made.with_tls(tls(&place));
         put(&place.join("verifier.toml"), &config::print(&made)?)?;
     }
+    let clients = of(|listen| listen.clients);
+    let own = tls(&folder.join("sentinel"));
+    let made = stops::sentinel(folder, genesis, clients.clone(), &ports, own);
+    put(
+        &folder.join("sentinel/sentinel.toml"),
+        &config::print(&made)?,
+    )?;
+    let made = stops::actuator(folder, clients, &ports, tls(&folder.join("actuator")));
+    put(
+        &folder.join("actuator/actuator.toml"),
+        &config::print(&made)?,
+    )?;
     for (name, role) in CLIENTS {
         let place = folder.join("clients").join(name);
         let client = ClientConfig {
@@ -83,6 +95,8 @@ pub(super) fn write(folder: &Path, genesis: &GenesisV1, pins: Pins) -> Result<()
             policy: folder.join("trust-policy.txt"),
             signing_key: place.join("signing.key"),
             nodes: of(|listen| listen.clients),
+            sentinel: ports.sentinel[0].to_string(),
+            actuator: ports.actuator[1].to_string(),
             tls: tls(&place),
         };
         put(&place.join("client.toml"), &config::print(&client)?)?;
@@ -128,12 +142,14 @@ pub(super) struct Ports {
     pub(super) verifiers: Vec<[SocketAddr; 2]>,
     /// Of the sentinel; the first one is where nodes and operators connect.
     pub(super) sentinel: [SocketAddr; 2],
+    /// RED line, hold line and diagnostics of the actuator.
+    pub(super) actuator: [SocketAddr; 3],
 }
 
 impl Ports {
     /// All are bound at once, so no two are the same.
     fn free(nodes: usize, verifiers: usize) -> Result<Ports, Failure> {
-        let bound: Vec<TcpListener> = (0..3 * nodes + 2 * verifiers + 2)
+        let bound: Vec<TcpListener> = (0..3 * nodes + 2 * verifiers + 5)
             .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
             .collect::<Result<_, _>>()
             .map_err(|error| no_ports(&error))?;
@@ -156,6 +172,7 @@ impl Ports {
                 .map(|two| [two[0], two[1]])
                 .collect(),
             sentinel: [rest[0], rest[1]],
+            actuator: [rest[2], rest[3], rest[4]],
         })
     }
 }
