@@ -357,7 +357,7 @@ async fn fault_082_a_landing_under_way_is_not_called_failed() {
     let (waits, go) = (bench.at("waits"), bench.at("go"));
     let script = format!(
         "#!/bin/sh\n'{}' || exit 1\n[ -e '{waits}' ] && exit 0\ntouch '{waits}'\n\
-         while ! [ -e '{go}' ]; do sleep 0.01; done\nexit 0\n",
+         n=0; while ! [ -e '{go}' ] && [ $n -lt 1000 ]; do n=$((n+1)); sleep 0.01; done\nexit 0\n",
         real.display(),
         waits = waits.display(),
         go = go.display(),
