@@ -9,9 +9,9 @@ const FUNCTION_LINES: usize = 70;
 const FILE_LINES: usize = 800;
 
 /// Functions that are longer: file, function, lines. Never add to this list or raise a number.
-const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[("raft/core/src/decide/client.rs", "compose", 91)];
+const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[];
 /// Files that are longer: file, lines. Never add to this list or raise a number.
-const LONG_FILES: &[(&str, usize)] = &[("raft/core/tests/positive.rs", 855)];
+const LONG_FILES: &[(&str, usize)] = &[];
 
 /// A function of production code.
 struct Function {

@@ -383,7 +383,10 @@ fn m1_l13_an_expired_constitution_and_a_revoked_party_stop_everything_positive()
             g.constitution.expires_at_optional = Some(START + 1_000);
         }),
         (Refusal::Unauthorized, |g| {
-            g.subjects.get_mut(&id("agent")).unwrap().revoked_at_optional = Some(START);
+            g.subjects
+                .get_mut(&id("agent"))
+                .unwrap()
+                .revoked_at_optional = Some(START);
         }),
         (Refusal::Unauthorized, |g| {
             g.subjects.get_mut(&id("gate")).unwrap().revoked_at_optional = Some(START);

@@ -1,3 +1,5 @@
+//! Tests of the cosigner: order, holds, restarts.
+
 use futures::executor::block_on;
 use redlatch_journal::tree::Frontier;
 use redlatch_types::checkpoint::Stage;

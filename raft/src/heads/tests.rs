@@ -1,3 +1,5 @@
+//! Tests of collected heads: majorities and forks.
+
 use redlatch_types::OrganismId;
 use redlatch_types::checkpoint::Stage;
 use redlatch_types::note::KeyName;

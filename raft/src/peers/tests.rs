@@ -1,3 +1,5 @@
+//! Tests of the peer table and the judgement of a Hello.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Tests of the queues: order of classes, limits, callers that give up.
+
 use futures::FutureExt;
 use redlatch_types::Refusal;
 

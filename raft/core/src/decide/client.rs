@@ -9,7 +9,7 @@ use redlatch_types::records::{
     ActionPayload, ActorKind, AutonomyGrantV1, CANONICALIZATION_VERSION, ClientIdentityV1, GitRef,
     ProposalV1, ResourceScope, SovereignActionIntentV1, WithdrawalV1,
 };
-use redlatch_types::{Canonical, Digest, Name, Refusal, SubjectId};
+use redlatch_types::{Canonical, Digest, EventId, Name, Refusal, SubjectId};
 
 use super::{Decision, governance, in_scope};
 use crate::admit::ClientCommand;
@@ -250,6 +250,7 @@ fn compose(
     let candidate = land.candidate_digest();
     let grant_digest = grant.id().0;
     let risk_scope = Digest::of(&(classified.risk, land.resource.clone()).to_canonical());
+    let digests = Digests::of(governance, proposal, classified, grant, risk_scope);
     let issuer: SubjectId = SubjectId(Name::new("journal").expect("a constant name is a name"));
     SovereignActionIntentV1 {
         intent_canonicalization_version: CANONICALIZATION_VERSION,
@@ -285,47 +286,69 @@ fn compose(
         expected_store_version: proposal.expected_store_version,
         expected_boundary_version: proposal.expected_boundary_version,
         expected_contract_version: proposal.expected_contract_version,
-        organism_repo_brain_digest: Digest::of(
-            &(governance.organism_id, land.resource.repository.clone()).to_canonical(),
-        ),
-        mission_head_block_candidate_promotion_digest: Digest::of(
-            &(
-                proposal.mission_id_optional.clone(),
-                candidate,
-                proposal.promotion_target_subject_id_optional.clone(),
-            )
-                .to_canonical(),
-        ),
-        mode_grant_tier_risk_scope_budget_digest: Digest::of(
-            &(
-                governance.epoch.active_mode,
-                grant_digest,
-                classified.tier,
-                risk_scope,
-                grant.budget,
-            )
-                .to_canonical(),
-        ),
-        metric_evidence_rollout_rollback_digest: Digest::of(
-            &(
-                proposal.evidence.clone(),
-                proposal.rollback.digest(&proposal.payload),
-            )
-                .to_canonical(),
-        ),
+        organism_repo_brain_digest: digests.organism_repo_brain,
+        mission_head_block_candidate_promotion_digest: digests.mission_candidate_promotion,
+        mode_grant_tier_risk_scope_budget_digest: digests.mode_grant_tier_risk_budget,
+        metric_evidence_rollout_rollback_digest: digests.evidence_rollback,
         evidence: proposal.evidence.clone(),
         rollback: proposal.rollback.clone(),
         mission_id_optional: proposal.mission_id_optional.clone(),
         idempotency_key: event_id,
-        nonce: Digest::of_parts(&[
-            b"redlatch/v1/intent-nonce\0",
-            &state.clock.tick.0.to_be_bytes(),
-            &event_id.0.0,
-            caller.subject_id.as_str().as_bytes(),
-        ]),
+        nonce: nonce(state, caller, event_id),
         expires_at: proposal.expires_at,
         effect_deadline_ms: proposal.effect_deadline_ms,
     }
+}
+
+/// The digests by which an intent binds what belongs together (SPEC C.17).
+struct Digests {
+    organism_repo_brain: Digest,
+    mission_candidate_promotion: Digest,
+    mode_grant_tier_risk_budget: Digest,
+    evidence_rollback: Digest,
+}
+
+impl Digests {
+    fn of(
+        governance: &Governance,
+        proposal: &ProposalV1,
+        classified: &Classification,
+        grant: &AutonomyGrantV1,
+        risk_scope: Digest,
+    ) -> Digests {
+        let ActionPayload::Land(land) = &proposal.payload;
+        let repository = land.resource.repository.clone();
+        let promotion = proposal.promotion_target_subject_id_optional.clone();
+        let mission = proposal.mission_id_optional.clone();
+        let rollback = proposal.rollback.digest(&proposal.payload);
+        let mode = governance.epoch.active_mode;
+        Digests {
+            organism_repo_brain: digest_of(&(governance.organism_id, repository)),
+            mission_candidate_promotion: digest_of(&(mission, land.candidate_digest(), promotion)),
+            mode_grant_tier_risk_budget: digest_of(&(
+                mode,
+                grant.id().0,
+                classified.tier,
+                risk_scope,
+                grant.budget,
+            )),
+            evidence_rollback: digest_of(&(proposal.evidence.clone(), rollback)),
+        }
+    }
+}
+
+fn digest_of(value: &impl Canonical) -> Digest {
+    Digest::of(&value.to_canonical())
+}
+
+/// Draws equal wishes of one caller apart.
+fn nonce(state: &Authority, caller: &ClientIdentityV1, event_id: EventId) -> Digest {
+    Digest::of_parts(&[
+        b"redlatch/v1/intent-nonce\0",
+        &state.clock.tick.0.to_be_bytes(),
+        &event_id.0.0,
+        caller.subject_id.as_str().as_bytes(),
+    ])
 }
 
 /// The proposer takes an uncommitted intent back.
