@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures::FutureExt;
 use openraft::ServerState;
 use redlatch_journal::State;
 use redlatch_link::server_type;
@@ -26,6 +27,7 @@ use crate::archive::Archive;
 use crate::config::{Raft, Timing, openraft_config};
 use crate::cosign::{CosignHold, CosignedHead, Cosigner, Fork, HeadKeys, NodeSigningKeys};
 use crate::engine::{Engine, StorageFault};
+use crate::forward::{self, Forwarded};
 use crate::links::{Links, PeerAddressError};
 use crate::log_store::LogStore;
 use crate::machine::{Machine, Place};
@@ -226,6 +228,7 @@ impl<E: Engine> RaftNode<E> {
             machine,
             cosigner,
             links,
+            forwarded: Forwarded::default(),
             alarm: Alarm::default(),
             raft: OnceLock::new(),
         });
@@ -427,6 +430,16 @@ impl<E: Engine> RaftNode<E> {
         }
     }
 
+    /// Hands a LatchRed command to every peer, once.
+    pub async fn forward_reds(&self, command: &[u8]) {
+        forward::forward(&self.shared, command).await;
+    }
+
+    /// The next command that a peer has handed on, unchecked. For one taker.
+    pub async fn forwarded_reds(&self) -> Vec<u8> {
+        self.shared.forwarded.next().await
+    }
+
     /// Resolves when the process must exit non-zero.
     pub async fn fatal(&self) -> FatalCause {
         self.shared.alarm.raised().await
@@ -486,7 +499,12 @@ impl<E: Engine> Opened<E> {
         let _ = shared.raft.set(raft.clone());
         let queues = Arc::new(Queues::new(limits));
         let incarnation = shared.memory.incarnation();
-        world::spawn(campaign::take_turns(raft.clone(), timing, shared.own, incarnation));
+        world::spawn(campaign::take_turns(
+            raft.clone(),
+            timing,
+            shared.own,
+            incarnation,
+        ));
         spawn_tasks(&shared, &raft, &queues, genesis);
         Ok(RaftNode {
             shared,
@@ -556,7 +574,11 @@ async fn watch_consensus<E: Engine>(shared: Arc<Shared<E>>, raft: Raft) {
     };
     tokio::select! {
         biased;
-        why = stopped => shared.alarm.raise(FatalCause::Consensus(why)),
+        why = stopped => {
+            // openraft stops for a fault of the store as well: then that is the cause to report.
+            let fault = shared.log_store.engine().failed().now_or_never();
+            shared.alarm.raise(fault.map_or(FatalCause::Consensus(why), FatalCause::Storage));
+        }
         _ = shared.alarm.raised() => {
             let _ = raft.shutdown().await;
         }
