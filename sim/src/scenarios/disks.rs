@@ -124,7 +124,7 @@ pub(super) async fn failed_sync(world: &mut World) -> Result<Counts, Failure> {
         let reason = world
             .until("the process ends", Duration::from_secs(5), ended)
             .await?;
-        expect(reason.contains("simulated EIO"), || {
+        expect(reason.contains("had to stop: storage"), || {
             format!("it ended with: {reason}")
         })?;
         let before = load.counts().of("frozen");
