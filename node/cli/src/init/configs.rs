@@ -26,86 +26,122 @@ type Pins = BTreeMap<String, Vec<String>>;
 /// # Errors
 /// [`Failure`] if there are not enough ports, or a file cannot be written.
 pub(super) fn write(folder: &Path, genesis: &GenesisV1, pins: Pins) -> Result<(), Failure> {
-    let names: Vec<String> = genesis
-        .roster
-        .nodes
-        .iter()
-        .map(|node| node.name.to_string())
-        .collect();
-    let ports = Ports::free(names.len(), genesis.roster.verifiers.len())?;
-    let listens = &ports.nodes;
-    let verifiers = verifiers::addresses(genesis, &ports);
-    let tls = |place: &Path| Tls {
-        organism: genesis.organism_id().to_string(),
-        certificate: place.join("tls.pem"),
-        key: place.join("tls.key"),
-        authority: folder.join("authority/ca.pem"),
-        pins: pins.clone(),
+    let roster = &genesis.roster;
+    let ports = Ports::free(roster.nodes.len(), roster.verifiers.len())?;
+    let writer = Writer {
+        verifiers: verifiers::addresses(genesis, &ports),
+        folder,
+        genesis,
+        pins,
+        ports,
     };
-    let of = |pick: fn(&Listen) -> SocketAddr| -> BTreeMap<String, String> {
-        let addresses = listens.iter().map(|listen| pick(listen).to_string());
-        names.iter().cloned().zip(addresses).collect()
-    };
-    for (name, listen) in names.iter().zip(listens) {
-        let place = folder.join("nodes").join(name);
-        let mut peers = of(|listen| listen.peers);
-        peers.remove(name);
-        let node = NodeConfig {
-            data: place.join("data"),
-            genesis: folder.join("genesis.cbor"),
-            peers,
-            verifiers: verifiers.clone(),
-            sentinel: ports.sentinel[0].to_string(),
-            keys: KeyFiles {
-                log: place.join("log.key"),
-                cosigner: place.join("cosigner.key"),
-                record: place.join("record.key"),
-            },
-            listen: listen.clone(),
-            timing: TimingConfig::default(),
-            logs: logs(),
-            tls: tls(&place),
-        };
-        put(&place.join("node.toml"), &config::print(&node)?)?;
-    }
-    for (verifier, listen) in genesis.roster.verifiers.iter().zip(&ports.verifiers) {
-        let name = verifier.verifier_id.as_str();
-        let place = folder.join("verifiers").join(name);
-        let nodes = of(|listen| listen.clients);
-        let made = verifiers::config(folder, genesis, name, nodes, &verifiers, *listen);
-        let made = made.with_tls(tls(&place));
-        put(&place.join("verifier.toml"), &config::print(&made)?)?;
-    }
-    let clients = of(|listen| listen.clients);
-    let own = tls(&folder.join("sentinel"));
-    let made = stops::sentinel(folder, genesis, clients.clone(), &ports, own);
-    put(
-        &folder.join("sentinel/sentinel.toml"),
-        &config::print(&made)?,
-    )?;
-    let made = stops::actuator(folder, clients, &ports, tls(&folder.join("actuator")));
-    put(
-        &folder.join("actuator/actuator.toml"),
-        &config::print(&made)?,
-    )?;
-    for (name, role) in CLIENTS {
-        let place = folder.join("clients").join(name);
-        let client = ClientConfig {
-            genesis: folder.join("genesis.cbor"),
-            policy: folder.join("trust-policy.txt"),
-            signing_key: place.join("signing.key"),
-            nodes: of(|listen| listen.clients),
-            sentinel: ports.sentinel[0].to_string(),
-            actuator: ports.actuator[1].to_string(),
-            tls: tls(&place),
-        };
-        put(&place.join("client.toml"), &config::print(&client)?)?;
-        if role == Role::Gate {
-            let gate = gate(&place, genesis, client);
-            put(&place.join("gate.toml"), &config::print(&gate)?)?;
+    writer.nodes()?;
+    writer.verifiers()?;
+    writer.stops()?;
+    writer.clients()
+}
+
+/// What all configuration files have in common.
+struct Writer<'a> {
+    folder: &'a Path,
+    genesis: &'a GenesisV1,
+    pins: Pins,
+    ports: Ports,
+    /// Where each verifier listens, by name.
+    verifiers: BTreeMap<String, String>,
+}
+
+impl Writer<'_> {
+    fn tls(&self, place: &Path) -> Tls {
+        Tls {
+            organism: self.genesis.organism_id().to_string(),
+            certificate: place.join("tls.pem"),
+            key: place.join("tls.key"),
+            authority: self.folder.join("authority/ca.pem"),
+            pins: self.pins.clone(),
         }
     }
-    Ok(())
+
+    /// One address of each node, by name.
+    fn of(&self, pick: fn(&Listen) -> SocketAddr) -> BTreeMap<String, String> {
+        let nodes = self.genesis.roster.nodes.iter().zip(&self.ports.nodes);
+        nodes
+            .map(|(node, listen)| (node.name.to_string(), pick(listen).to_string()))
+            .collect()
+    }
+
+    fn nodes(&self) -> Result<(), Failure> {
+        for (node, listen) in self.genesis.roster.nodes.iter().zip(&self.ports.nodes) {
+            let place = self.folder.join("nodes").join(node.name.as_str());
+            let mut peers = self.of(|listen| listen.peers);
+            peers.remove(node.name.as_str());
+            let node = NodeConfig {
+                data: place.join("data"),
+                genesis: self.folder.join("genesis.cbor"),
+                peers,
+                verifiers: self.verifiers.clone(),
+                sentinel: self.ports.sentinel[0].to_string(),
+                keys: KeyFiles {
+                    log: place.join("log.key"),
+                    cosigner: place.join("cosigner.key"),
+                    record: place.join("record.key"),
+                },
+                listen: listen.clone(),
+                timing: TimingConfig::default(),
+                logs: logs(),
+                tls: self.tls(&place),
+            };
+            put(&place.join("node.toml"), &config::print(&node)?)?;
+        }
+        Ok(())
+    }
+
+    fn verifiers(&self) -> Result<(), Failure> {
+        let verifiers = self.genesis.roster.verifiers.iter();
+        for (verifier, listen) in verifiers.zip(&self.ports.verifiers) {
+            let name = verifier.verifier_id.as_str();
+            let place = self.folder.join("verifiers").join(name);
+            let nodes = self.of(|listen| listen.clients);
+            let (folder, genesis) = (self.folder, self.genesis);
+            let made = verifiers::config(folder, genesis, name, nodes, &self.verifiers, *listen);
+            let made = made.with_tls(self.tls(&place));
+            put(&place.join("verifier.toml"), &config::print(&made)?)?;
+        }
+        Ok(())
+    }
+
+    fn stops(&self) -> Result<(), Failure> {
+        let (folder, ports) = (self.folder, &self.ports);
+        let clients = self.of(|listen| listen.clients);
+        let place = folder.join("sentinel");
+        let tls = self.tls(&place);
+        let made = stops::sentinel(folder, self.genesis, clients.clone(), ports, tls);
+        put(&place.join("sentinel.toml"), &config::print(&made)?)?;
+        let place = folder.join("actuator");
+        let made = stops::actuator(folder, clients, ports, self.tls(&place));
+        put(&place.join("actuator.toml"), &config::print(&made)?)
+    }
+
+    fn clients(&self) -> Result<(), Failure> {
+        for (name, role) in CLIENTS {
+            let place = self.folder.join("clients").join(name);
+            let client = ClientConfig {
+                genesis: self.folder.join("genesis.cbor"),
+                policy: self.folder.join("trust-policy.txt"),
+                signing_key: place.join("signing.key"),
+                nodes: self.of(|listen| listen.clients),
+                sentinel: self.ports.sentinel[0].to_string(),
+                actuator: self.ports.actuator[1].to_string(),
+                tls: self.tls(&place),
+            };
+            put(&place.join("client.toml"), &config::print(&client)?)?;
+            if role == Role::Gate {
+                let gate = gate(&place, self.genesis, client);
+                put(&place.join("gate.toml"), &config::print(&gate)?)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The same party in front of the organism's repository.
