@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use redlatch_link::config::{self, Sources};
@@ -26,6 +27,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Name of the file in the data directory that says whose it is.
 const ORGANISM_FILE: &str = "organism";
+
+/// How long the store may take to close after a fault.
+const CLOSE: Duration = Duration::from_secs(5);
 
 /// One replica of the redlatch journal.
 #[derive(Parser)]
@@ -126,8 +130,10 @@ fn serve(config: &NodeConfig) -> Result<(), Failure> {
     let _endpoint = diagnostics::start(config.listen.diagnostics, diagnostics.clone())?;
     let result = runtime.block_on(node(config, files, diagnostics, started));
     if result.is_err() {
-        // After a fatal fault nothing more is waited for, and nothing more is acknowledged.
-        runtime.shutdown_background();
+        // Nothing more is acknowledged: every task ends where it stands. The store is closed before the
+        // process ends, because the engine's own threads abort a process that ends around them; a disk
+        // that hangs is not waited for longer than this.
+        runtime.shutdown_timeout(CLOSE);
     }
     result
 }
