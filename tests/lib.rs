@@ -11,14 +11,25 @@
 //!   now lies in the checkout.
 //! - [`StateFolder`]: a folder that is gone after the test, and kept if the test failed.
 //! - [`eventually`]: waits for a condition, never for a time.
+//! - [`process`], [`cluster`]: nodes as processes of their own, killable one by one.
+//! - [`identity`], [`caller`], [`journal`]: certificates, signed commands and what nodes have of them.
 //!
-//! This crate does not build anything, does not start anything by itself, and no other crate
-//! depends on it.
+//! This crate does not build anything, and no other crate depends on it.
 
 #![forbid(unsafe_code)]
 
 #[path = "shared/build.rs"]
 mod build;
+#[path = "shared/caller.rs"]
+pub mod caller;
+#[path = "shared/cluster.rs"]
+pub mod cluster;
+#[path = "shared/identity.rs"]
+pub mod identity;
+#[path = "shared/journal.rs"]
+pub mod journal;
+#[path = "shared/process.rs"]
+pub mod process;
 #[path = "shared/state.rs"]
 mod state;
 

@@ -13,7 +13,7 @@ use futures::executor::block_on;
 use redlatch_raft::engine::{Durability, Engine, Family, RocksEngine, RocksOptions, WriteBatch};
 
 const DIRECTORY: &str = "REDLATCH_SYNC_TEST_DIR";
-const LOG: &str = "REDLATCH_SYNC_LOG";
+const LOG: &str = "COUNT_SYNC_LOG";
 const SYNCED: usize = 50;
 const BUFFERED: usize = 200;
 

@@ -2,7 +2,7 @@
  * count_sync: an LD_PRELOAD library that writes down every sync a process asks the kernel for.
  *
  *     cc -shared -fPIC -O2 -o count_sync.so count_sync.c -ldl
- *     REDLATCH_SYNC_LOG=/path/to/log LD_PRELOAD=./count_sync.so program
+ *     COUNT_SYNC_LOG=/path/to/log LD_PRELOAD=./count_sync.so program
  *
  * After each fdatasync, fsync or sync_file_range has returned, one line is appended to the log:
  *
@@ -29,7 +29,7 @@
 
 static void record(const char *call, int fd, int result)
 {
-	const char *log = getenv("REDLATCH_SYNC_LOG");
+	const char *log = getenv("COUNT_SYNC_LOG");
 	char link[64], path[PATH_MAX], line[PATH_MAX + 64];
 	ssize_t length;
 	int out, saved = errno;
