@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   place, held ──▶ guard      every node: settle held REDs, judge the clock, tell the cosigner
-//!   held        ──▶ reds       leader: latch what is held here
+//!   held        ──▶ reds       leader: latch what is held here; others: hand it on to every peer
+//!   peers       ──▶ forwarded  every node: hold what is handed on, if the sentinel has signed it
 //!   idle        ──▶ time       leader: a tick at least every 10 s while something live ends by time
 //!   prepared    ──▶ aborts     leader: end what can no longer commit
 //! ```
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redlatch_journal::authority::TransactionStage;
-use redlatch_journal::{Authority, Command, decide};
+use redlatch_journal::{Authority, Command, admit, decide};
 use redlatch_link::world::{self, JoinHandle, Monotonic};
 use redlatch_raft::cosign::CosignHold;
 use redlatch_raft::engine::Engine;
@@ -50,6 +51,7 @@ pub(crate) fn start<E: Engine>(desk: &Arc<Desk<E>>) -> Vec<JoinHandle<()>> {
     vec![
         world::spawn(guard(Arc::clone(desk))),
         world::spawn(reds(Arc::clone(desk))),
+        world::spawn(forwarded(Arc::clone(desk))),
         world::spawn(time(Arc::clone(desk))),
         world::spawn(aborts(Arc::clone(desk))),
     ]
@@ -88,18 +90,36 @@ async fn guard<E: Engine>(desk: Arc<Desk<E>>) {
     }
 }
 
-/// Latches what is held while this node leads. The sentinel brings its REDs to every node, so the leader
-/// holds each of them as soon as one delivery gets through.
+/// Latches what is held while this node leads; else hands it on, so that one delivery of the sentinel to any
+/// node is enough (D2).
 async fn reds<E: Engine>(desk: Arc<Desk<E>>) {
     loop {
-        let command = desk.held.command().filter(|_| desk.raft.leads());
-        let Some(command) = command else {
+        let Some(command) = desk.held.command() else {
             let _ = world::timeout(LOOK, desk.held.for_driver()).await;
             continue;
         };
-        let proposed = desk.raft.propose(Class::Red, command, STEP_DEADLINE).await;
-        tracing::info!(latched = proposed.is_ok(), "proposed the REDs held here");
-        world::sleep(RED_AGAIN).await;
+        if desk.raft.leads() {
+            let proposed = desk.raft.propose(Class::Red, command, STEP_DEADLINE).await;
+            tracing::info!(latched = proposed.is_ok(), "proposed the REDs held here");
+            world::sleep(RED_AGAIN).await;
+        } else {
+            // Most often the leader was brought them as well, and there is nothing left to hand on.
+            world::sleep(RED_AGAIN).await;
+            if let Some(command) = desk.held.command() {
+                desk.raft.forward_reds(&command).await;
+            }
+        }
+    }
+}
+
+/// Holds what peers hand on. They are not believed: only the sentinel's signature makes a RED.
+async fn forwarded<E: Engine>(desk: Arc<Desk<E>>) {
+    loop {
+        let command = desk.raft.forwarded_reds().await;
+        if let Ok(Command::LatchRed(segment)) = admit(&command) {
+            desk.raft
+                .read(|state| desk.held.hold(&segment, &state.authority));
+        }
     }
 }
 

@@ -37,6 +37,7 @@ pub mod cosign;
 pub mod engine;
 pub mod entry;
 mod exchange;
+mod forward;
 pub mod heads;
 mod hello;
 pub mod links;

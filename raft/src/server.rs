@@ -13,6 +13,7 @@ use redlatch_link::server_type;
 use redlatch_link::world;
 use redlatch_proto::v1;
 use redlatch_proto::v1::peer_server::{Peer, PeerServer};
+use redlatch_types::limits::COMMAND_BYTES_MAX;
 use redlatch_types::records::ClockReadingV1;
 use redlatch_types::{Canonical, Envelope, NodeId, RosterEpoch, Scope, TickNumber};
 use tonic::{Request, Response, Status, Streaming};
@@ -300,6 +301,18 @@ impl<E: Engine> Peer for PeerService<E> {
             .leaves(message.from, to, LEAVES_BYTES_MAX)
             .map_err(unreadable)?;
         Ok(Response::new(v1::LeavesResponse { leaves }))
+    }
+
+    async fn reds(
+        &self,
+        request: Request<v1::RedsRequest>,
+    ) -> Result<Response<v1::RedsResponse>, Status> {
+        self.shared.sender(&request, request.get_ref().sender)?;
+        let command = request.into_inner().command;
+        if command.len() > COMMAND_BYTES_MAX || !self.shared.forwarded.push(command) {
+            return Err(Status::resource_exhausted("no room for more REDs now"));
+        }
+        Ok(Response::new(v1::RedsResponse {}))
     }
 
     async fn read_point(

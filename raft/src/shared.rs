@@ -14,6 +14,7 @@ use crate::alarm::{Alarm, FatalCause};
 use crate::config::Raft;
 use crate::cosign::{Cosigner, NodeSigningKeys};
 use crate::engine::Engine;
+use crate::forward::Forwarded;
 use crate::links::Links;
 use crate::log_store::LogStore;
 use crate::machine::Machine;
@@ -61,6 +62,8 @@ pub struct Shared<E> {
     pub(crate) machine: Machine<E>,
     pub(crate) cosigner: Arc<Cosigner<E>>,
     pub(crate) links: Links,
+    /// REDs that peers have handed on.
+    pub(crate) forwarded: Forwarded,
     pub(crate) alarm: Alarm,
     /// Set once the peers have let this node start.
     pub(crate) raft: OnceLock<Raft>,
