@@ -9,6 +9,7 @@ mod cluster {
 use std::time::Duration;
 
 use cluster::world::{Cluster, run};
+use redlatch_link::world::timeout;
 use redlatch_raft::node::StartError;
 use redlatch_raft::proposer::{Class, ProposeError};
 use redlatch_raft::read_point::ReadPointError;
@@ -177,6 +178,23 @@ fn a_node_that_was_away_below_the_log_is_filled_by_snapshot_and_leaves() {
                 .await
                 .expect("proofs are served");
             verify(&receipt, &cluster.policy()).expect("and verify");
+        }
+    });
+}
+
+/// D2: one delivery of the sentinel, to any node, is enough.
+#[test]
+fn fault_026_reds_that_one_node_hands_on_reach_every_other() {
+    run(8, async {
+        let cluster = Cluster::start().await;
+        cluster.checkpoint().await;
+        let follower = 1 + cluster.leader().await % 3;
+        let command = b"a LatchRed command".to_vec();
+        cluster.forward_reds(follower, command.clone()).await;
+        for id in (1..=3).filter(|id| *id != follower) {
+            let node = cluster.node(id).await;
+            let handed_on = timeout(SHORT, node.forwarded_reds()).await;
+            assert_eq!(handed_on, Ok(command.clone()));
         }
     });
 }

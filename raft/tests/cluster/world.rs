@@ -221,6 +221,13 @@ impl Cluster {
         asked.await.expect("the node lives")
     }
 
+    /// Hands a command on to the peers, from inside the node's own process.
+    pub(crate) async fn forward_reds(&self, id: u64, command: Vec<u8>) {
+        let node = self.node(id).await;
+        let handed = self.handles[&id].spawn(async move { node.forward_reds(&command).await });
+        handed.await.expect("the node lives");
+    }
+
     /// A command that anybody may ask for.
     pub(crate) fn command(&self) -> Vec<u8> {
         RawCommand::Checkpoint.to_canonical()
