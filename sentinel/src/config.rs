@@ -165,6 +165,14 @@ mod tests {
     }
 
     #[test]
+    fn the_sample_file_is_valid() {
+        let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/config/sentinel.toml");
+        let config: SentinelConfig = load(&Sources::none().file(sample)).unwrap();
+        let rules = rules(&config.rules).unwrap();
+        assert_eq!((config.nodes.len(), rules.tripwires.len()), (3, 1));
+    }
+
+    #[test]
     fn an_unknown_key_names_the_nearest() {
         let sources = Sources::none().flag("rules.alowed", "x");
         let error = load::<SentinelConfig>(&sources).expect_err("unknown");

@@ -225,10 +225,9 @@ fn sentinel(client: &Client) -> Result<Sentinel, Failure> {
 
 /// What a status means for the one who ordered.
 fn of_status(status: &Status) -> Failure {
-    let text = match std::error::Error::source(status) {
-        Some(source) => format!("{}: {}", status.message(), chain(source)),
-        None => status.message().to_owned(),
-    };
+    // The status's own text repeats its source's.
+    let text = std::error::Error::source(status)
+        .map_or_else(|| status.message().to_owned(), |source| chain(source));
     let refused = matches!(
         NoAnswer::of(status),
         Some(NoAnswer::Denied | NoAnswer::Invalid)

@@ -136,6 +136,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_sample_file_is_valid() {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        let sample = format!("{folder}/../../deploy/config/actuator.toml");
+        let config: ActuatorConfig = load(&Sources::none().file(sample)).unwrap();
+        assert_eq!(config.nodes.len(), 3);
+        assert_ne!(config.listen.red, config.listen.hold);
+    }
+
+    #[test]
     fn an_unknown_key_names_the_nearest() {
         let sources = Sources::none().flag("listen.rad", "127.0.0.1:1");
         let error = load::<ActuatorConfig>(&sources).expect_err("unknown");
