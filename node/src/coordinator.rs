@@ -50,8 +50,10 @@ const AT_ONCE: usize = 32;
 enum Due {
     /// A ballot.
     Ballot,
-    /// PREPARE or COMMIT.
-    Step,
+    /// PREPARE.
+    Prepare,
+    /// COMMIT.
+    Commit,
 }
 
 /// What is being done about an intent.
@@ -106,7 +108,7 @@ fn look<E: Engine>(
         let (desk, parties) = (Arc::clone(desk), Arc::clone(parties));
         let task = match due {
             Due::Ballot => world::spawn(ballot::run(desk, parties, digest)),
-            Due::Step => world::spawn(step(desk, digest)),
+            Due::Prepare | Due::Commit => world::spawn(step(desk, digest)),
         };
         running.insert(digest, Running { due, task });
     }
@@ -123,13 +125,13 @@ fn due(authority: &Authority) -> BTreeMap<IntentDigest, Due> {
                 (ours && it.intent.expires_at > now).then_some(Due::Ballot)
             }
             IntentStage::Authorized(permit) => {
-                (permit.capability.expires_at > now).then_some(Due::Step)
+                (permit.capability.expires_at > now).then_some(Due::Prepare)
             }
             IntentStage::InTransaction(id) => {
                 let transaction = authority.transactions.get(id);
                 transaction
                     .filter(|it| it.stage == TransactionStage::Prepared)
-                    .map(|_| Due::Step)
+                    .map(|_| Due::Commit)
             }
         };
         Some((*digest, due?))

@@ -40,10 +40,10 @@ const KEYS_DEADLINE: Duration = Duration::from_secs(10);
 const SILENT_AFTER: Duration = Duration::from_secs(4);
 /// Pause between two attempts to reach a party.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
-/// For the fourth seal, milliseconds from the beginning.
-const SEAL_MS: u64 = 25_000;
+/// For the fourth seal, milliseconds from the beginning; a little more than evaluators get by default.
+const SEAL_MS: u64 = 22_000;
 /// For the whole ballot.
-const DECIDE_MS: u64 = 45_000;
+const DECIDE_MS: u64 = 30_000;
 /// For a member's share.
 const SHARE_MS: u64 = 5_000;
 /// Terms of ballots per Raft term: room for renewed commitments.
