@@ -25,6 +25,9 @@ const EDGES: [(&str, &[&str]); 12] = [
     ("redlatch", &["types", "proto", "link", "journal", "node"]),
 ];
 
+/// Tested together, never delivered together: who depends on whom for tests alone.
+const TESTED_TOGETHER: [(&str, &str); 1] = [("redlatch-sentinel", "redlatch-actuator")];
+
 /// May use every crate; no crate may use them.
 const OUTSIDE: [&str; 2] = ["redlatch-sim", "redlatch-tests"];
 
@@ -122,7 +125,8 @@ fn wrong_edges(packages: &[Value]) -> Vec<Finding> {
             let ours = target == "redlatch" || target.starts_with("redlatch-");
             let short = target.trim_start_matches("redlatch-");
             // Tests of a core may ask another core; what is delivered may not.
-            let tests_only = dependency["kind"] == "dev" && PURE.contains(&target);
+            let tested = PURE.contains(&target) || TESTED_TOGETHER.contains(&(name, target));
+            let tests_only = dependency["kind"] == "dev" && tested;
             if ours && !tests_only && !allowed.contains(&short) {
                 let what = format!("{name} depends on {target}");
                 findings.push(Finding::new(&manifest(package), 0, what));

@@ -274,7 +274,7 @@ impl<S: Store> Desk<S> {
     }
 
     /// Makes HOLD what the journal's live grounds say, as of a read point at which every latch is known here.
-    /// False: it stays wider, for now.
+    /// False: it stays wider.
     pub(crate) async fn narrow(self: &Arc<Self>, size: u64) -> Result<bool, Stopped> {
         let mut held = self.machine.lock().await;
         let machine = held.as_mut().ok_or(Stopped)?;
