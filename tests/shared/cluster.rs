@@ -166,9 +166,14 @@ impl Cluster {
         process.wait(&format!("{node} stops")).code()
     }
 
-    /// Stops a node where it stands; it keeps its connections and its ports.
+    /// Stops a node where it stands, and waits until each of its threads does; it keeps its connections and
+    /// its ports.
     pub fn pause(&mut self, node: &str) {
-        self.process(node).signal(Signal::STOP);
+        let process = self.process(node);
+        process.signal(Signal::STOP);
+        eventually(&format!("{node} stands still"), PATIENCE, || {
+            process.is_stopped().then_some(())
+        });
     }
 
     /// Lets a paused node go on.

@@ -111,6 +111,19 @@ impl Process {
         let _ = kill_process(pid, signal);
     }
 
+    /// Whether every one of its threads has been stopped by a signal.
+    pub fn is_stopped(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.id())).expect("it runs");
+        threads.into_iter().all(|thread| {
+            let path = thread.expect("readable").path().join("stat");
+            let stat = std::fs::read_to_string(path).unwrap_or_default();
+            // The state follows the name, which ends with the last parenthesis.
+            stat.rsplit(')')
+                .next()
+                .is_some_and(|rest| rest.trim_start().starts_with('T'))
+        })
+    }
+
     /// How it ended, once it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("it is our child")
