@@ -4,7 +4,7 @@
 //!   genesis.cbor  trust-policy.txt           public; what an auditor needs
 //!   authority/    ca.pem ca.key root.key     in production these lie offline
 //!   nodes/n1/     node.toml, keys, data/     one folder per process, readable by its owner alone
-//!   verifiers/v1/ sentinel/ actuator/        identities and keys
+//!   verifiers/v1/ sentinel/ actuator/        NAME.toml, keys, data/
 //!   clients/agent/ operator/ runner/ gate/   client.toml, keys; the gate's gate.toml
 //!   logs/ run/                               of `redlatch dev`
 //! ```
@@ -15,6 +15,7 @@
 mod certificates;
 mod configs;
 mod keys;
+mod stops;
 mod verifiers;
 
 use std::path::{Path, PathBuf};
@@ -127,7 +128,7 @@ pub(crate) fn make(folder: &Path, shape: &Shape) -> Result<GenesisV1, Failure> {
         return Err(Failure::new(ExitCode::Usage, text)
             .hint("name an empty folder; an existing organism is never written over"));
     }
-    if shape.nodes % 2 == 0 {
+    if shape.nodes.is_multiple_of(2) {
         return Err(
             Failure::new(ExitCode::Usage, "an organism has 3 or 5 nodes")
                 .hint("an even number tolerates no more failures than one less"),

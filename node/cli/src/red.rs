@@ -226,8 +226,7 @@ fn sentinel(client: &Client) -> Result<Sentinel, Failure> {
 /// What a status means for the one who ordered.
 fn of_status(status: &Status) -> Failure {
     // The status's own text repeats its source's.
-    let text = std::error::Error::source(status)
-        .map_or_else(|| status.message().to_owned(), |source| chain(source));
+    let text = std::error::Error::source(status).map_or_else(|| status.message().to_owned(), chain);
     let refused = matches!(
         NoAnswer::of(status),
         Some(NoAnswer::Denied | NoAnswer::Invalid)

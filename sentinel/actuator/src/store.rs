@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
-use redlatch_link::store::{Store, StoreError, Table};
+use redlatch_link::store::{Pair, Store, StoreError, Table};
 use redlatch_types::event::Ground;
 use redlatch_types::{Canonical, LatchNumber};
 
@@ -78,8 +78,8 @@ pub(crate) fn stored<S: Store>(store: &S) -> Result<Stored, KeptError> {
     })
 }
 
-fn pairs<S: Store>(store: &S, table: Table) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
-    let mut pairs = Vec::new();
+fn pairs<S: Store>(store: &S, table: Table) -> Result<Vec<Pair>, StoreError> {
+    let mut pairs: Vec<Pair> = Vec::new();
     let mut from = Vec::new();
     loop {
         let page = store.range(table, &from, None, PAGE)?;
