@@ -142,6 +142,17 @@ impl Client {
         Ok(self.dialer.channel(address, &peer)?)
     }
 
+    /// One node alone, over a connection of its own.
+    ///
+    /// # Errors
+    /// [`Failure`] if no node has that name.
+    pub(crate) fn node(&self, name: &str) -> Result<Nodes, Failure> {
+        let one = self.members.iter().find(|member| member.name == name);
+        let one =
+            one.ok_or_else(|| Failure::new(ExitCode::Usage, format!("no node is called {name}")))?;
+        Ok(Nodes::new(&self.dialer, std::slice::from_ref(one))?)
+    }
+
     /// The same cluster over connections of its own.
     ///
     /// # Errors

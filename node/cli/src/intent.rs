@@ -215,7 +215,11 @@ async fn show(client: &Client, intent: IntentDigest, common: &Common) -> Done {
             )
         };
         let leaves: String = leaves.iter().map(line).collect();
-        leaves + &progress.as_ref().map(decision::to_lines).unwrap_or_default()
+        leaves
+            + &progress
+                .as_ref()
+                .map(decision::to_lines)
+                .unwrap_or_default()
     })?;
     Ok(0)
 }

@@ -15,6 +15,7 @@ mod attest;
 mod bench;
 mod client;
 mod decision;
+mod demo;
 mod describe;
 mod dev;
 mod environment;
@@ -110,6 +111,8 @@ enum Command {
         #[command(subcommand)]
         command: red::RedCommand,
     },
+    /// Play the product's main job on a development organism of its own, and assert every step.
+    Demo(demo::DemoArguments),
     /// Measure.
     Bench {
         #[command(subcommand)]
@@ -178,6 +181,7 @@ async fn run(arguments: Arguments) -> Done {
         Command::Land(arguments) => land::run(&arguments, &common).await,
         Command::Gate { command } => gate::run(&command, &common).await,
         Command::Red { command } => red::run(&command, &common).await,
+        Command::Demo(arguments) => demo::run(&arguments, &common).await,
         Command::Bench { command } => bench::run(&command, &common).await,
         Command::Node {
             command: NodeCommand::Config { command },

@@ -1,15 +1,18 @@
 //! Configuration files of a development organism: one per process, on free loopback ports.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::Path;
 
-use redlatch_link::Role;
+use rand_core::RngCore;
 use redlatch_link::config;
 use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::file::{self, Access};
 use redlatch_link::logs::Logs;
 use redlatch_link::transport::Tls;
+use redlatch_link::{Role, world};
 use redlatch_node::NodeConfig;
 use redlatch_node::config::{KeyFiles, Listen, TimingConfig};
 use redlatch_types::records::GenesisV1;
@@ -154,6 +157,7 @@ fn gate(place: &Path, genesis: &GenesisV1, client: ClientConfig) -> GateConfig {
         policy: client.policy,
         signing_key: client.signing_key,
         nodes: client.nodes,
+        hold_line: client.actuator,
         tls: client.tls,
         ..GateConfig::default()
     }
@@ -171,6 +175,12 @@ fn put(path: &Path, text: &str) -> Result<(), Failure> {
     Ok(file::create_file(path, text.as_bytes(), Access::Private)?)
 }
 
+/// Ports are chosen below those that systems give to outgoing connections: a process that is started again
+/// finds its own free, whatever its fellows have connected meanwhile.
+const CHOSEN: Range<u16> = 10_000..32_000;
+/// How many ports are looked at.
+const TRIES_MAX: usize = 10_000;
+
 /// Addresses that nobody listens on now, for every process.
 pub(super) struct Ports {
     nodes: Vec<Listen>,
@@ -185,10 +195,7 @@ pub(super) struct Ports {
 impl Ports {
     /// All are bound at once, so no two are the same.
     fn free(nodes: usize, verifiers: usize) -> Result<Ports, Failure> {
-        let bound: Vec<TcpListener> = (0..3 * nodes + 2 * verifiers + 5)
-            .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
-            .collect::<Result<_, _>>()
-            .map_err(|error| no_ports(&error))?;
+        let bound = bound(3 * nodes + 2 * verifiers + 5)?;
         let addresses: Vec<SocketAddr> = bound
             .iter()
             .map(TcpListener::local_addr)
@@ -213,9 +220,44 @@ impl Ports {
     }
 }
 
+/// Listeners on so many ports.
+fn bound(wanted: usize) -> Result<Vec<TcpListener>, Failure> {
+    let mut rng = world::rng();
+    let mut bound = Vec::with_capacity(wanted);
+    let mut last = std::io::Error::from(ErrorKind::AddrInUse);
+    for _ in 0..TRIES_MAX {
+        if bound.len() == wanted {
+            return Ok(bound);
+        }
+        let above = rng.next_u32() % u32::from(CHOSEN.end - CHOSEN.start);
+        let port = CHOSEN.start + u16::try_from(above).unwrap_or_default();
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(listener) => bound.push(listener),
+            Err(error) => last = error,
+        }
+    }
+    Err(no_ports(&last))
+}
+
 fn no_ports(error: &std::io::Error) -> Failure {
     Failure::new(
         ExitCode::Unavailable,
         format!("no free loopback ports: {error}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_distinct_and_none_that_outgoing_connections_take() {
+        let listeners = bound(22).expect("free ports");
+        let ports: std::collections::BTreeSet<u16> = listeners
+            .iter()
+            .map(|it| it.local_addr().expect("bound").port())
+            .collect();
+        assert_eq!(ports.len(), 22);
+        assert!(ports.iter().all(|port| CHOSEN.contains(port)), "{ports:?}");
+    }
 }

@@ -201,7 +201,7 @@ fn aborts_in_scope(state: &Authority, latch: &Latch) -> Vec<Event> {
         .filter_map(|(id, t)| {
             let intent = t.transaction.binding.intent_digest;
             let covered = mandate.covers(&state.intents.get(&intent)?.intent);
-            covered.then(|| Event::Aborted(*id, intent, AbortReason::RedLatched))
+            covered.then_some(Event::Aborted(*id, intent, AbortReason::RedLatched))
         })
         .collect()
 }
