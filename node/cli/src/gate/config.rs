@@ -16,6 +16,7 @@ use redlatch_types::{Canonical, Envelope, Name, NodeId, PublicKey, SigningKey};
 use serde::{Deserialize, Serialize};
 
 use super::core::binding::Post;
+use super::hold_line::HoldLine;
 
 /// A gate's configuration file. Paths are relative to the folder of the file, because a hook runs in the
 /// repository. Environment variables do not count: a pusher may have a say in them.
@@ -36,6 +37,8 @@ pub(crate) struct GateConfig {
     pub(crate) freshness_ms: u64,
     /// How long the nodes may take to answer anything else, in milliseconds.
     pub(crate) deadline_ms: u64,
+    /// `host:port` of the actuator's hold line; empty asks the nodes alone.
+    pub(crate) hold_line: String,
     /// `host:port` of every node's client listener, by name.
     pub(crate) nodes: BTreeMap<String, String>,
     /// Certificate, authority, pins.
@@ -52,6 +55,7 @@ impl Default for GateConfig {
             signing_key: PathBuf::new(),
             freshness_ms: 2_000,
             deadline_ms: 10_000,
+            hold_line: String::new(),
             nodes: BTreeMap::new(),
             tls: Tls::default(),
         }
@@ -68,6 +72,8 @@ pub(crate) struct Gate {
     pub(crate) policy: Policy,
     /// The cluster.
     pub(crate) nodes: Nodes,
+    /// The actuator, if it is asked as well.
+    pub(crate) hold_line: Option<HoldLine>,
     /// The nodes that count.
     pub(crate) voters: BTreeMap<String, NodeId>,
     /// Folder of its state.
@@ -114,11 +120,19 @@ impl Gate {
         };
         let voters = voters(&genesis, &config.nodes)?;
         let members = nodes::members(&genesis.roster, &config.nodes);
-        let nodes = Nodes::new(&Dialer::new(credentials), &members)?;
+        let dialer = Dialer::new(credentials);
+        let nodes = Nodes::new(&dialer, &members)?;
+        let hold_line = match config.hold_line.as_str() {
+            "" => None,
+            address => {
+                Some(HoldLine::new(&dialer, &genesis, address).map_err(|what| unfit(&what))?)
+            }
+        };
         Ok(Gate {
             post,
             policy,
             nodes,
+            hold_line,
             voters,
             genesis,
             state: config.state,

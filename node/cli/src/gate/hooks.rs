@@ -1,7 +1,7 @@
 //! The two hooks and the reconciliation of what they left behind.
 //!
 //! ```text
-//!   pre-receive   receipt ▸ token ▸ claim stored ▸ claim applied ▸ fresh status ▸ token stored ▸ exit 0
+//!   pre-receive   receipt ▸ token ▸ claim stored ▸ claim applied ▸ hold line, fresh status ▸ token stored ▸ exit 0
 //!                                                                    git moves the ref: old ▸ new or not
 //!   post-receive  ref seen at new ▸ done
 //!   reconcile     each claim left: ref at new ▸ done; push gone and ref at old ▸ failed; else unknown
@@ -14,7 +14,7 @@ use std::time::Duration;
 use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::world::Monotonic;
 use redlatch_types::records::{ActorKind, CandidatePushV1, OutcomeKind};
-use redlatch_types::{Envelope, IntentDigest, Refusal};
+use redlatch_types::{Envelope, IntentDigest, Refusal, Scope};
 
 use super::config::{Gate, enrolled};
 use super::core::binding::Permit;
@@ -122,11 +122,18 @@ async fn land(
         pusher,
     };
     let open = claim(gate, &state, open).await?;
-    let asked = match gate.fresh_status(&permit, &scope).await {
+    let asked = match fresh(gate, &permit, &scope).await {
         Ok(asked) => asked,
         Err(error) => return Err(give_up(gate, repository, &state, &open, error).await),
     };
     honour(gate, repository, &state, &permit, landing, asked)
+}
+
+/// Hold line and statuses; how old the older of the two answers is.
+async fn fresh(gate: &Gate, permit: &Permit, scope: &Scope) -> Result<Monotonic, GateError> {
+    let held = gate.not_held(permit).await?;
+    let asked = gate.fresh_status(permit, scope).await?;
+    Ok(held.unwrap_or(asked))
 }
 
 /// The ref is at what the push says: git compares again when it moves it.

@@ -78,7 +78,7 @@ impl Gate {
     }
 
     /// A leaf, unproven; none if the node that answers has none for a while.
-    async fn leaf(&self, key: IndexKey) -> Result<Option<Event>, GateError> {
+    pub(crate) async fn leaf(&self, key: IndexKey) -> Result<Option<Event>, GateError> {
         let begun = Monotonic::now();
         loop {
             let at = At::IndexKey(key.to_bytes());
@@ -230,7 +230,7 @@ fn too_few(heard: usize, voters: usize) -> GateError {
 }
 
 /// 32 fresh random bytes.
-fn nonce() -> Digest {
+pub(crate) fn nonce() -> Digest {
     let mut bytes = [0; 32];
     world::rng().fill_bytes(&mut bytes);
     Digest(bytes)

@@ -11,6 +11,7 @@
 
 pub(crate) mod config;
 pub(crate) mod core;
+mod hold_line;
 mod hooks;
 mod install;
 mod journal;

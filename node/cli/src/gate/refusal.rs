@@ -124,6 +124,9 @@ refused! {
     NotOutstanding "not_outstanding"
         "The effect is reported, lapsed or withheld; it must not be made."
         "Freeze the action again.";
+    Held "held"
+        "The actuator holds this scope: a RED is on its way or latched."
+        "Nothing lands in it before a reset: redlatch red show.";
     StaleRoster "stale_roster"
         "The nodes work under another roster than this gate knows."
         "Give the gate the current roster and trust policy.";

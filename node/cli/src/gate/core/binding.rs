@@ -92,7 +92,7 @@ fn effect_key(origin: &Origin, marker: &CommitMarkerV1) -> Digest {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use redlatch_types::checkpoint::Stage;
     use redlatch_types::records::*;
     use redlatch_types::*;
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    fn intent() -> SovereignActionIntentV1 {
+    pub(crate) fn intent() -> SovereignActionIntentV1 {
         let subject: SubjectId = "agent".parse().unwrap();
         SovereignActionIntentV1 {
             intent_canonicalization_version: 1,
