@@ -34,6 +34,10 @@ struct Shared {
     world: World,
     genesis: GenesisV1,
     is_down: bool,
+    /// This node shows the receipt of the genesis for every leaf.
+    liar: Option<u8>,
+    /// Its journal ends here for everybody who reads it, though its statuses go on.
+    hidden_from: Option<u64>,
     /// What each node was brought, by kind of command and node.
     brought: BTreeMap<(&'static str, u8), usize>,
 }
@@ -60,6 +64,8 @@ impl Cluster {
             world,
             genesis,
             is_down: false,
+            liar: None,
+            hidden_from: None,
             brought: BTreeMap::new(),
         })))
     }
@@ -79,6 +85,21 @@ impl Cluster {
     /// Every node answers nothing, or everything again.
     pub(crate) fn set_down(&self, is_down: bool) {
         self.lock().is_down = is_down;
+    }
+
+    /// From now on this node's receipts are of another leaf.
+    pub(crate) fn set_liar(&self, node: u8) {
+        self.lock().liar = Some(node);
+    }
+
+    /// Every node hides its leaves from a position on, or nothing any more.
+    pub(crate) fn set_hidden_from(&self, position: Option<u64>) {
+        self.lock().hidden_from = position;
+    }
+
+    /// How many leaves there are.
+    pub(crate) fn size(&self) -> u64 {
+        self.lock().world.leaves.len() as u64
     }
 
     /// How often a node was brought this kind of command.
@@ -243,7 +264,10 @@ impl Authority for Node {
         &self,
         request: Request<v1::StatusRequest>,
     ) -> Result<Response<v1::StatusResponse>, Status> {
-        self.up(&request)?;
+        if self.up(&request)? == Role::Actuator {
+            let mut shared = self.cluster.lock();
+            *shared.brought.entry(("status", self.node)).or_default() += 1;
+        }
         let status = self.status(request.get_ref());
         let scope = self.cluster.lock().genesis.scope();
         let signed = Envelope::seal(scope, &key(120 + self.node), &status);
@@ -261,7 +285,8 @@ impl Authority for Node {
         let Some(v1::leaf_at::At::Position(position)) = at else {
             return Err(NoAnswer::Invalid.status("by position"));
         };
-        let receipt = self.cluster.receipt(position);
+        let lies = self.cluster.lock().liar == Some(self.node);
+        let receipt = self.cluster.receipt(if lies { 0 } else { position });
         let receipt = receipt.ok_or_else(|| NoAnswer::Absent.status("no such leaf"))?;
         Ok(Response::new(v1::ReceiptResponse {
             receipt: receipt.to_string(),
@@ -296,6 +321,7 @@ impl Authority for Node {
         let leaves: Vec<_> = (0u64..)
             .zip(&shared.world.leaves)
             .filter(|(position, _)| *position >= from)
+            .filter(|(position, _)| shared.hidden_from.is_none_or(|end| *position < end))
             .map(|(position, leaf)| {
                 let leaf = leaf.clone();
                 Ok(v1::JournalLeaf { position, leaf })

@@ -190,3 +190,62 @@ async fn fault_025_a_stop_that_lost_its_actuator_on_the_way_goes_on_after_a_rest
     assert_eq!(parties.cluster.count("safety_committed"), 1);
     until("closed", || closed(&parties)).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_023_a_node_that_shows_wrong_receipts_moves_nobody_and_stops_nobody() {
+    let mut parties = Parties::new().await;
+    // Both processes ask this one first.
+    parties.cluster.set_liar(1);
+    let (_actuator, _) = parties.actuator().await;
+    let (_sentinel, _) = parties.sentinel("repo:refs/heads/").await;
+    parties.raise(1, agent()).await.unwrap();
+    until("closed", || closed(&parties)).await;
+    assert_eq!(parties.cluster.count("safety_terminal"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_024_latches_that_nodes_hide_keep_hold_as_wide_as_it_is() {
+    let mut parties = Parties::new().await;
+    let (sentinel, compared) = parties.sentinel("repo:refs/heads/").await;
+    let end = parties.cluster.size();
+    parties.raise(1, agent()).await.unwrap();
+    until("latched", || async {
+        parties.cluster.count("red_latched") == 1
+    })
+    .await;
+    assert!(!compared.is_ready());
+    sentinel.stop().await;
+    // A sentinel that has lost its outbox would beat as if there had never been a RED.
+    parties.sentinel_disk = redlatch_link::store::SimDisk::new();
+    parties.cluster.set_hidden_from(Some(end));
+    let (_actuator, narrowed) = parties.actuator().await;
+    let (_sentinel, compared) = parties.sentinel("repo:refs/heads/").await;
+    until("beating", || async {
+        parties
+            .permit()
+            .await
+            .is_ok_and(|beat| beat.sentinel == SentinelLine::Beating)
+    })
+    .await;
+    // The majority's statuses say that there is a latch which nobody shows: the actuator asks again and again.
+    let asked = |node| parties.cluster.brought("status", node);
+    let before: usize = (1..=3).map(asked).sum();
+    until("asked on", || async {
+        (1..=3).map(asked).sum::<usize>() > before + 6
+    })
+    .await;
+    assert!(holds_only(&parties, vec![RedScope::Everything]).await);
+    assert!(!narrowed.is_ready() && !compared.is_ready());
+    // Once it is shown, the lost outbox shows as well: everything is stopped.
+    parties.cluster.set_hidden_from(None);
+    until("stated", || async {
+        let outbox = parties.outbox().await;
+        outbox.is_ok_and(|outbox| outbox.health.contains("another chain"))
+    })
+    .await;
+    until("everything", || async {
+        parties.cluster.count("red_latched") >= 2
+    })
+    .await;
+    assert!(holds(&parties, RedScope::Everything).await);
+}
