@@ -12,6 +12,7 @@
 //! - [`StateFolder`]: a folder that is gone after the test, and kept if the test failed.
 //! - [`eventually`]: waits for a condition, never for a time.
 //! - [`process`], [`cluster`]: nodes as processes of their own, killable one by one.
+//! - [`organism`]: all nine processes, and a repository behind their gate.
 //! - [`identity`], [`caller`], [`journal`]: certificates, signed commands and what nodes have of them.
 //!
 //! This crate does not build anything, and no other crate depends on it.
@@ -28,6 +29,8 @@ pub mod cluster;
 pub mod identity;
 #[path = "shared/journal.rs"]
 pub mod journal;
+#[path = "shared/organism.rs"]
+pub mod organism;
 #[path = "shared/process.rs"]
 pub mod process;
 #[path = "shared/state.rs"]
