@@ -22,6 +22,28 @@ fn main() -> Result<(), Box<dyn Error>> {
         .file_descriptor_set_path(&descriptor_path)
         .skip_protoc_run()
         .compile_protos(&protos, &includes)?;
+    make_servers_strict(&out.join("redlatch.v1.rs"))
+}
+
+/// Lets the generated servers decode with `strict::StrictCodec`. The generator has no setting for
+/// it: it names one codec for clients and servers alike.
+fn make_servers_strict(generated: &Path) -> Result<(), Box<dyn Error>> {
+    let text = fs::read_to_string(generated)?;
+    let mut server = false;
+    let mut strict = String::with_capacity(text.len());
+    for line in text.lines() {
+        if let Some(name) = line.trim().strip_prefix("pub mod ") {
+            server = name.contains("_server");
+        }
+        let line = if server {
+            line.replace("tonic_prost::ProstCodec", "crate::strict::StrictCodec")
+        } else {
+            line.to_owned()
+        };
+        strict.push_str(&line);
+        strict.push('\n');
+    }
+    fs::write(generated, strict)?;
     Ok(())
 }
 
@@ -30,7 +52,10 @@ fn protos_in(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     let mut protos = Vec::new();
     for file in fs::read_dir(folder)? {
         let path = file?.path();
-        if path.extension().is_some_and(|extension| extension == "proto") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "proto")
+        {
             println!("cargo::rerun-if-changed={}", path.display());
             protos.push(path);
         }

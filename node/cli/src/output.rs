@@ -67,10 +67,45 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// A value as one line of JSON.
+/// The largest integer that every JSON reader keeps exactly (RFC 8259 §6).
+const EXACT_MAX: u64 = (1 << 53) - 1;
+
+/// A value as one line of JSON. An integer that some readers would round is printed as text.
 pub(crate) fn json<T: Serialize>(value: &T) -> String {
+    let tree = serde_json::to_value(value);
+    let text = match tree {
+        Ok(mut tree) => match make_exact(&mut tree) {
+            true => serde_json::to_string(&tree),
+            false => serde_json::to_string(value),
+        },
+        Err(_) => serde_json::to_string(value),
+    };
     // Our own types have string keys only, so this cannot fail.
-    serde_json::to_string(value).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+    text.unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+}
+
+/// Turns integers beyond [`EXACT_MAX`] into text, and says whether there was one.
+fn make_exact(value: &mut serde_json::Value) -> bool {
+    use serde_json::Value;
+    match value {
+        Value::Number(number) => {
+            let rounded = number.as_u64().is_some_and(|n| n > EXACT_MAX)
+                || number
+                    .as_i64()
+                    .is_some_and(|n| n.unsigned_abs() > EXACT_MAX);
+            if rounded {
+                *value = Value::String(number.to_string());
+            }
+            rounded
+        }
+        Value::Array(items) => items
+            .iter_mut()
+            .fold(false, |any, item| make_exact(item) | any),
+        Value::Object(fields) => fields
+            .values_mut()
+            .fold(false, |any, field| make_exact(field) | any),
+        _ => false,
+    }
 }
 
 /// Rows under their headings, columns aligned by two blanks.
@@ -134,6 +169,17 @@ fn civil(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fault_050_no_reader_of_json_rounds_a_number() {
+        let exact = serde_json::json!({"epoch": EXACT_MAX, "list": [0, 1.5, -1]});
+        assert_eq!(json(&exact), exact.to_string());
+        for n in [EXACT_MAX + 1, EXACT_MAX + 2, u64::MAX] {
+            let shown = json(&serde_json::json!({"a": {"epoch": [n]}}));
+            assert_eq!(shown, format!("{{\"a\":{{\"epoch\":[\"{n}\"]}}}}"));
+        }
+        assert_eq!(json(&i64::MIN), format!("\"{}\"", i64::MIN));
+    }
 
     #[test]
     fn a_reader_that_is_gone_is_no_failure_and_a_full_disk_is_one() {

@@ -8,9 +8,12 @@
 //! ```
 //!
 //! A signed record travels as opaque bytes inside these messages and is never re-serialised here;
-//! nothing in this crate checks a signature, a size or an identity.
+//! nothing in this crate checks a signature, a size or an identity. Servers refuse a request that is
+//! not spelled as we spell it; this crate does not know what any of it means.
 
 pub mod answer;
+#[cfg(not(madsim))]
+pub mod strict;
 
 /// Package `redlatch.v1`.
 #[allow(
