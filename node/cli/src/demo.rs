@@ -24,6 +24,7 @@ use clap::Args;
 use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::world;
 
+use crate::git::Git;
 use crate::output::Format;
 use crate::{Common, Done, output};
 use repository::Repository;
@@ -54,6 +55,8 @@ pub(crate) async fn run(arguments: &DemoArguments, common: &Common) -> Done {
         .prefix("redlatch-demo-")
         .tempdir()
         .map_err(|error| Failure::new(ExitCode::Error, format!("no temporary folder: {error}")))?;
+    // Nothing is started for a demo that cannot go on.
+    Git::in_folder(place.path()).run(&["version"])?;
     let mut stage = Stage::new(place.path())?;
     let played = tokio::select! {
         biased;
