@@ -5,6 +5,7 @@ use std::time::Duration;
 use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::world::{self, Monotonic};
 use redlatch_types::event::Event;
+use redlatch_types::records::Verdict;
 use serde_json::Value;
 
 use super::evidence;
@@ -197,13 +198,24 @@ async fn answer(stage: &Stage, command: &[&str], code: i32) -> Result<Value, Fai
     })
 }
 
-/// A new landing is refused as well.
+/// A new landing is refused as well: the sentinel withholds its GREEN, and says why.
 async fn refused_landing(stage: &Stage, repository: &Repository) -> Result<(), Failure> {
     let commit = repository.commit("FOURTH", "small as well\n")?;
     landing::attest(stage, repository, &commit).await?;
     let from = stage.size().await?;
-    let landing = Landing::start(stage, repository, &commit, from).await?;
+    let mut landing = Landing::start(stage, repository, &commit, from).await?;
+    landing.read_until(stage, Step::Frozen).await?;
+    let intent = landing.intent()?;
     let ran = landing.end().await?.ended_with(REFUSED)?;
+    let client = stage.client()?;
+    let progress = client.nodes.progress(intent, client.deadline).await?;
+    // Only the leader that asked knows it; a successor has nothing to say about what is over.
+    if !progress.verdict.is_empty() {
+        let verdict = Verdict::Withheld.to_string();
+        expect(progress.verdict == verdict, &verdict, &progress.verdict)?;
+        let reason = format!("by the sentinel: {}", progress.verdict_reason);
+        below(&verdict, &reason)?;
+    }
     below("land", ran.error())?;
     held("the next landing is refused")
 }
