@@ -1,5 +1,10 @@
 //! Every kind of leaf and command: one spelling, frozen bytes, no second meaning.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps fails with its reason in sight"
+)]
+
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,10 @@
 //! Genesis and the quorum's first key.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps fails with its reason in sight"
+)]
+
 mod world;
 
 use redlatch_journal::development::genesis;

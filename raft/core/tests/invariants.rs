@@ -1,5 +1,10 @@
 //! Invariants that belong to no single command: roles, bindings, recovery, the two paths.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps fails with its reason in sight"
+)]
+
 mod world;
 
 use redlatch_journal::State;

@@ -1,5 +1,10 @@
 //! The positive path: freeze, authorize, prepare, commit, claim, report, and every way to be refused.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps fails with its reason in sight"
+)]
+
 mod world;
 
 use redlatch_types::command::{Authorization, RawCommand};

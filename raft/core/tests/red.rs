@@ -1,5 +1,10 @@
 //! RED: it always latches, nothing positive passes it, and the stop comes to its end.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps fails with its reason in sight"
+)]
+
 mod world;
 
 use redlatch_types::command::RawCommand;

@@ -1,5 +1,10 @@
 //! Replay and order: the same entries give the same state, leaves rebuild it, nothing panics.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps fails with its reason in sight"
+)]
+
 mod world;
 
 use proptest::prelude::*;

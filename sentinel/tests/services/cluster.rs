@@ -151,7 +151,7 @@ impl Cluster {
         let hashes = inclusion_proof(frontier.size(), position, &mut fetch)?;
         let origin = origin(shared.genesis.scope());
         let text = Checkpoint {
-            origin: origin.clone(),
+            origin,
             size: frontier.size(),
             root: frontier.root(),
         }

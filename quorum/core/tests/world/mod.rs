@@ -11,7 +11,6 @@
 )]
 
 #[path = "../../../../raft/core/tests/world/mod.rs"]
-#[allow(clippy::cast_possible_truncation, reason = "small test indices")]
 pub mod journal;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -7,6 +7,7 @@
     dead_code,
     unreachable_pub,
     clippy::unwrap_used,
+    clippy::cast_possible_truncation,
     reason = "a world for tests: each file uses another part of it"
 )]
 
