@@ -127,6 +127,16 @@ impl<S: Store> Desk<S> {
         self: &Arc<Self>,
         input: impl FnOnce(&mut Machine, u64, &mut Vec<Effect>) -> R,
     ) -> Result<R, Stopped> {
+        let result = self.quietly(input).await?;
+        self.rescheduled.notify_one();
+        Ok(result)
+    }
+
+    /// The same without waking whoever repeats: for the repeats themselves, which would never rest.
+    async fn quietly<R>(
+        self: &Arc<Self>,
+        input: impl FnOnce(&mut Machine, u64, &mut Vec<Effect>) -> R,
+    ) -> Result<R, Stopped> {
         let mut held = self.machine.lock().await;
         let machine = held.as_mut().ok_or(Stopped)?;
         let mut out = Vec::new();
@@ -135,7 +145,6 @@ impl<S: Store> Desk<S> {
             *held = None;
             return Err(Stopped);
         }
-        self.rescheduled.notify_one();
         Ok(result)
     }
 
@@ -330,7 +339,7 @@ impl<S: Store> Desk<S> {
 
     /// Repeats what is due. Returns how long nothing will be.
     pub(crate) async fn tick(self: &Arc<Self>) -> Result<Option<Duration>, Stopped> {
-        let due = self.input(|machine, now, out| {
+        let due = self.quietly(|machine, now, out| {
             machine.outbox.handle_timeout(now, out);
             let due = machine.outbox.next_wakeup();
             due.map(|due| Duration::from_millis(due.saturating_sub(now).max(1)))

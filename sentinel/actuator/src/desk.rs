@@ -225,7 +225,7 @@ impl<S: Store> Desk<S> {
         let mut out = Vec::new();
         machine.attempts.handle_timeout(self.now(), &mut out);
         let due = machine.attempts.next_wakeup();
-        self.run(&mut held, Vec::new(), out).await?;
+        self.quietly(&mut held, Vec::new(), out).await?;
         Ok(due.map(|due| Duration::from_millis(due.saturating_sub(self.now()).max(1))))
     }
 
@@ -303,6 +303,18 @@ impl<S: Store> Desk<S> {
         holding: Vec<hold::Effect>,
         acting: Vec<attempts::Effect>,
     ) -> Result<(), Stopped> {
+        let done = self.quietly(held, holding, acting).await;
+        self.rescheduled.notify_one();
+        done
+    }
+
+    /// The same without waking whoever repeats: for the repeats themselves, which would never rest.
+    async fn quietly(
+        self: &Arc<Self>,
+        held: &mut Option<Machine>,
+        holding: Vec<hold::Effect>,
+        acting: Vec<attempts::Effect>,
+    ) -> Result<(), Stopped> {
         let done = match driver::run_hold(self, holding).await {
             Ok(_) => driver::run_attempts(self, acting).await,
             Err(Stopped) => Err(Stopped),
@@ -310,7 +322,6 @@ impl<S: Store> Desk<S> {
         if done.is_err() {
             *held = None;
         }
-        self.rescheduled.notify_one();
         done
     }
 }
