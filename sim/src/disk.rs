@@ -19,7 +19,6 @@ use redlatch_raft::engine::{
 };
 use redlatch_types::Digest;
 
-use crate::facts;
 use crate::history::{DiskEvent, History, VoteSeen};
 use crate::organism::NODES;
 use crate::process::Stage;
@@ -217,12 +216,7 @@ impl RecordedEngine {
         }
         let mut history = self.history();
         for (position, leaf) in meaning.leaves {
-            let shown = Digest::of(&leaf);
-            History::show(&mut history.leaves, position, shown, self.node);
-            history
-                .facts
-                .entry(position)
-                .or_insert_with(|| facts::of(&leaf));
+            history.take_leaf(position, &leaf, self.node);
         }
         let events = history.disks.entry(self.node).or_default();
         events.extend(meaning.applied.map(DiskEvent::Applied));

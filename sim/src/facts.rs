@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use redlatch_types::event::Event;
-use redlatch_types::records::{RedScope, SovereignActionIntentV1};
-use redlatch_types::{Canonical, IntentDigest};
+use redlatch_types::records::{RedScope, SovereignActionIntentV1, VoteV1};
+use redlatch_types::{Canonical, Digest, Envelope, IntentDigest, VerifierId};
 
 use crate::history::{Fact, Step};
 
@@ -43,12 +43,27 @@ fn of_event(event: &Event) -> Fact {
             transaction: Some(marker.transaction_id),
         },
         Event::EffectClaimed(id, ..) => Fact::Claimed(*id),
-        Event::RedLatched(_, _, ground, record) => Fact::Latched {
+        Event::RedLatched(receipt, _, ground, record) => Fact::Latched {
             record: record.digest(),
+            number: receipt.latch_epoch,
             scopes: ground.scopes.iter().cloned().collect(),
         },
+        Event::SafetyTerminal(latch, _) => Fact::Terminal(*latch),
         other => Fact::Other(other.word()),
     }
+}
+
+/// The votes that a decision in a leaf counts: whose, on what, and the digest of the signed vote.
+pub fn counted(leaf: &[u8]) -> Vec<(VerifierId, IntentDigest, Digest)> {
+    let Ok(Event::Authorized(authorized)) = Event::from_canonical(leaf) else {
+        return Vec::new();
+    };
+    let open = |vote: &Envelope| {
+        let signed = vote.open::<VoteV1>().ok()?;
+        let said = signed.record();
+        Some((said.verifier_id.clone(), said.intent_digest, vote.digest()))
+    };
+    authorized.votes.iter().filter_map(open).collect()
 }
 
 /// Every scope that stops an intent, worked out from SPEC C.25 apart from the product's own `covers`.

@@ -4,11 +4,12 @@
 //! It only records. Nothing here is compared with anything: that is the work of [`crate::invariants`], so
 //! that each of them can be shown a history made by hand.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 
 use redlatch_types::records::{RedScope, ScopeState};
-use redlatch_types::{Digest, EventId, IntentDigest, TransactionId};
+use redlatch_types::{Digest, EventId, IntentDigest, LatchNumber, TransactionId, VerifierId};
 
+use crate::facts;
 use crate::oracle::Promises;
 
 /// A vote as it lies on disk.
@@ -76,9 +77,13 @@ pub enum Fact {
     Latched {
         /// Digest of the sentinel's record.
         record: Digest,
+        /// Its number.
+        number: LatchNumber,
         /// What its ground freezes.
         scopes: BTreeSet<RedScope>,
     },
+    /// The stop of a latch is complete.
+    Terminal(LatchNumber),
     /// Anything else, by its word.
     Other(&'static str),
 }
@@ -122,6 +127,51 @@ pub struct StatusSeen {
     pub scope: ScopeState,
 }
 
+/// A ballot as a verifier's disk took it in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BallotSeen {
+    /// Digest of the signed vote.
+    pub vote: Digest,
+    /// Digest of the sheet it opened, if it did.
+    pub sheet: Option<Digest>,
+    /// What was committed to for it.
+    pub nonces: Vec<NonceSeen>,
+    /// Packages that it gave a share for.
+    pub packages: Vec<Digest>,
+}
+
+impl BallotSeen {
+    /// A ballot of which nothing but the vote is there yet.
+    pub fn of(vote: Digest) -> BallotSeen {
+        BallotSeen {
+            vote,
+            sheet: None,
+            nonces: Vec::new(),
+            packages: Vec::new(),
+        }
+    }
+}
+
+/// The commitment to a nonce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NonceSeen {
+    /// Boot in which the nonce lives.
+    pub boot: u64,
+    /// Which issue for its intent.
+    pub issue: u64,
+    /// Digest of the commitment.
+    pub commitment: Digest,
+}
+
+/// A RED that the sentinel has taken on: it is durable there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RaisedSeen {
+    /// When the sentinel said so, microseconds.
+    pub at_us: u64,
+    /// Digest of its record.
+    pub record: Digest,
+}
+
 /// One node's journal once everything has settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
@@ -155,6 +205,16 @@ pub struct History {
     pub statuses: Vec<StatusSeen>,
     /// What clients and the sentinel were told.
     pub promises: Promises,
+    /// By verifier and intent: every state of its ballot that its disk took in.
+    pub ballots: BTreeMap<(VerifierId, IntentDigest), Vec<BallotSeen>>,
+    /// By verifier and intent: votes that the journal counted.
+    pub counted: BTreeMap<(VerifierId, IntentDigest), BTreeSet<Digest>>,
+    /// REDs that the sentinel was made to raise.
+    pub raised: Vec<RaisedSeen>,
+    /// Since when nothing goes wrong any more, microseconds; none while faults go on.
+    pub calm_since_us: Option<u64>,
+    /// When it was last judged, microseconds.
+    pub judged_us: u64,
     /// By node, once the run has settled.
     pub settled: BTreeMap<u64, Settled>,
 }
@@ -167,6 +227,18 @@ impl History {
             .entry(value)
             .or_default()
             .insert(node);
+    }
+
+    /// Takes in a leaf that a node wrote.
+    pub fn take_leaf(&mut self, position: u64, leaf: &[u8], node: u64) {
+        History::show(&mut self.leaves, position, Digest::of(leaf), node);
+        if let btree_map::Entry::Vacant(first) = self.facts.entry(position) {
+            first.insert(facts::of(leaf));
+            for (verifier, intent, vote) in facts::counted(leaf) {
+                let votes = self.counted.entry((verifier, intent)).or_default();
+                votes.insert(vote);
+            }
+        }
     }
 
     /// The scopes that would stop an intent; none if its leaf was not seen.

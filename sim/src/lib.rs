@@ -1,8 +1,9 @@
-//! The simulated world of redlatch: the real node, unchanged, on simulated disks, clocks and network, one
-//! seed per process.
+//! The simulated world of redlatch: the real node, verifiers, sentinel and actuator, unchanged, on simulated
+//! disks, clocks and network, one seed per process.
 //!
 //! ```text
 //!   seed ─▶ scenario ─▶ world: 3 nodes (redlatch-node over redlatch-raft), faults, workload
+//!                          │   and in `organism`: 4 verifiers, sentinel, actuator
 //!                          │ disks, states, answers
 //!                          ▼
 //!                       history ─▶ invariants (one file each) at every step
@@ -33,7 +34,11 @@ pub mod trace;
 #[cfg(madsim)]
 pub mod disk;
 #[cfg(madsim)]
+pub mod kept;
+#[cfg(madsim)]
 pub mod liveness;
+#[cfg(madsim)]
+pub mod parties;
 #[cfg(madsim)]
 pub mod process;
 #[cfg(madsim)]

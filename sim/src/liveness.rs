@@ -12,8 +12,7 @@ use redlatch_link::Role;
 use redlatch_raft::engine::StorageFault;
 use redlatch_types::Digest;
 
-use crate::facts;
-use crate::history::{History, Settled};
+use crate::history::Settled;
 use crate::organism::{NODES, agent_name};
 use crate::process::Raft;
 use crate::trace::Who;
@@ -31,6 +30,7 @@ pub const SPAN: Duration = Duration::from_secs(30);
 pub async fn settle(world: &mut World, load: &Workload, without: &[u64]) -> Result<(), Failure> {
     world.stage.note(Who::World, "the faults stop");
     world.repair_without(without);
+    world.calm();
     let members: Vec<u64> = (1..=NODES).filter(|node| !without.contains(node)).collect();
     world
         .until("every node runs", SPAN, |world| running(world, &members))
@@ -109,13 +109,8 @@ fn read_journal(world: &World, node: u64) -> Result<(), Failure> {
     };
     let mut history = world.stage.history();
     for (position, leaf) in (0..).zip(leaves) {
-        let digest = Digest::of(&leaf);
-        settled.leaves.push(digest);
-        History::show(&mut history.leaves, position, digest, node);
-        history
-            .facts
-            .entry(position)
-            .or_insert_with(|| facts::of(&leaf));
+        settled.leaves.push(Digest::of(&leaf));
+        history.take_leaf(position, &leaf, node);
     }
     history.settled.insert(node, settled);
     Ok(())

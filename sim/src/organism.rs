@@ -23,13 +23,16 @@ pub const NODES: u64 = 3;
 /// Agents that propose.
 pub const AGENTS: u64 = 6;
 
-const VERIFIERS: [(&str, &str); 4] = [
+/// Verifiers and their failure domains.
+pub const VERIFIERS: [(&str, &str); 4] = [
     ("va", "east"),
     ("vb", "north"),
     ("vc", "south"),
     ("vd", "west"),
 ];
 const REPOSITORY: &str = "repo";
+/// The safety officer.
+pub const OFFICER: &str = "officer";
 
 /// Names and keys of everybody.
 #[derive(Clone, Debug)]
@@ -72,6 +75,7 @@ impl Organism {
             .map(|agent| subject(seed, &agent_name(agent), ActorKind::Agent))
             .collect();
         subjects.push(subject(seed, "gate", ActorKind::Gate));
+        subjects.push(subject(seed, OFFICER, ActorKind::Operator));
         let genesis = genesis(Parties {
             organism_name: id("simulated"),
             created_at,
@@ -109,6 +113,23 @@ impl Organism {
             cosigner: key("cosigner"),
             record: key("record"),
         }
+    }
+
+    /// The signing key of a verifier, the sentinel or the actuator.
+    pub fn party_key(&self, name: &str) -> SigningKey {
+        self.seed.key(name)
+    }
+
+    /// The safety officer's order to stop something.
+    pub fn order(&self, scope: RedScope, draws: &mut Draws) -> Envelope {
+        let order = RaiseOrderV1 {
+            order_id: draws.digest(),
+            scope,
+            verbs: Vec::new(),
+            rollback_candidate_plan_digest_optional: None,
+            reason: Text::lossy("simulated"),
+        };
+        Envelope::seal(self.genesis.scope(), &self.seed.key(OFFICER), &order)
     }
 
     /// The trust policy of an auditor: a majority of the nodes.

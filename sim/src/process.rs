@@ -11,14 +11,14 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use redlatch_link::diagnostics::Diagnostics;
-use redlatch_link::transport::Credentials;
+use redlatch_link::transport::{Credentials, Dialer};
 use redlatch_link::world::{self, Monotonic};
 use redlatch_link::{PeerIdentity, Role, exit};
-use redlatch_node::{NodeParts, NodeProcess, StartFailure};
+use redlatch_node::{NodeParts, NodeProcess, PartyAddresses, StartFailure};
 use redlatch_raft::config::Timing;
 use redlatch_raft::engine::SimDisk;
 use redlatch_raft::node::{RaftNode, RaftRole};
@@ -52,6 +52,8 @@ pub struct Stage {
     pub trace: Trace,
     /// When the run began.
     pub begun: Monotonic,
+    /// Where the parties of a decision listen, in a world that has them.
+    pub parties: Arc<OnceLock<PartyAddresses>>,
 }
 
 impl Stage {
@@ -172,7 +174,12 @@ impl Seat {
     }
 
     async fn run(self: &Arc<Self>) -> Result<(), StartFailure> {
-        let process = NodeProcess::start(self.parts()?).await?;
+        let mut process = NodeProcess::start(self.parts()?).await?;
+        if let Some(parties) = self.stage.parties.get() {
+            let organism = &self.stage.organism;
+            let own = credentials(organism, Role::Node, &node_name(self.id));
+            process.coordinate(&Dialer::new(own), parties)?;
+        }
         self.lock().raft = Some(process.raft().clone());
         self.stage.note(Who::Node(self.id), "runs");
         world::spawn(observe(self.stage.clone(), self.id, process.raft().clone()));
@@ -224,7 +231,7 @@ pub fn credentials(organism: &Organism, role: Role, name: &str) -> Credentials {
     Credentials::simulated(identity)
 }
 
-fn socket(address: &str) -> SocketAddr {
+pub(crate) fn socket(address: &str) -> SocketAddr {
     address
         .parse()
         .expect("addresses of this world are addresses")

@@ -30,6 +30,8 @@ pub enum Who {
     Client(u64),
     /// The sentinel's deliveries.
     Sentinel,
+    /// Any other process, by its name.
+    Party(&'static str),
 }
 
 impl fmt::Display for Who {
@@ -39,6 +41,7 @@ impl fmt::Display for Who {
             Who::Node(id) => write!(f, "n{id}"),
             Who::Client(id) => write!(f, "c{id}"),
             Who::Sentinel => f.write_str("sentinel"),
+            Who::Party(name) => f.write_str(name),
         }
     }
 }

@@ -79,6 +79,7 @@ impl World {
             history: Arc::default(),
             trace,
             begun: Monotonic::now(),
+            parties: Arc::default(),
         };
         let handle = Handle::current();
         let outside = handle
@@ -187,7 +188,14 @@ impl World {
     pub fn judge(&mut self) -> Result<(), Failure> {
         self.steps += 1;
         self.bury();
-        Ok(invariants::check(&self.stage.history())?)
+        let mut history = self.stage.history();
+        history.judged_us = self.stage.now_us();
+        Ok(invariants::check(&history)?)
+    }
+
+    /// From here on nothing goes wrong any more.
+    pub fn calm(&self) {
+        self.stage.history().calm_since_us = Some(self.stage.now_us());
     }
 
     /// Carries out a fault. What makes no sense at this moment does nothing.

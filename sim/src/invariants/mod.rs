@@ -8,12 +8,16 @@ mod acked_never_lost;
 mod applied_monotone;
 mod committed_immutable;
 mod election_safety;
+mod nonce_once;
 mod nothing_positive_after_latch;
 mod permission_reads_never_stale;
 mod receipts_never_contradict;
 mod red_never_lost;
+mod red_reaches_terminal;
 mod refused_never_happens;
+mod sheet_opened_once;
 mod state_roots_equal;
+mod verifier_votes_once;
 mod vote_monotone;
 
 use crate::history::History;
@@ -31,7 +35,7 @@ pub struct Invariant {
 }
 
 /// All of them.
-pub const ALL: [Invariant; 11] = [
+pub const ALL: [Invariant; 15] = [
     election_safety::INVARIANT,
     vote_monotone::INVARIANT,
     committed_immutable::INVARIANT,
@@ -43,6 +47,10 @@ pub const ALL: [Invariant; 11] = [
     nothing_positive_after_latch::INVARIANT,
     receipts_never_contradict::INVARIANT,
     permission_reads_never_stale::INVARIANT,
+    verifier_votes_once::INVARIANT,
+    sheet_opened_once::INVARIANT,
+    nonce_once::INVARIANT,
+    red_reaches_terminal::INVARIANT,
 ];
 
 /// A property that does not hold.

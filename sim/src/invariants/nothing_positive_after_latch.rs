@@ -49,7 +49,7 @@ fn check(history: &History) -> Result<(), String> {
                 (format!("{step:?}"), Some(*intent))
             }
             Fact::Claimed(transaction) => ("Claimed".into(), intents.get(transaction).copied()),
-            Fact::Withdrawn { .. } | Fact::Other(_) => continue,
+            Fact::Withdrawn { .. } | Fact::Terminal(_) | Fact::Other(_) => continue,
         };
         let would_stop = intent.and_then(|intent| scopes.get(&intent));
         let covered = match would_stop {
@@ -75,6 +75,7 @@ mod tests {
     fn latched(scope: RedScope) -> Fact {
         Fact::Latched {
             record: Digest::of(b"red"),
+            number: redlatch_types::LatchNumber(1),
             scopes: BTreeSet::from([scope]),
         }
     }

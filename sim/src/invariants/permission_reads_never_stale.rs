@@ -36,7 +36,7 @@ fn check(history: &History) -> Result<(), String> {
 
 /// Whether `fact` is a latch that covers the question and was acknowledged before it.
 fn was_latched(history: &History, status: &StatusSeen, fact: &Fact) -> bool {
-    let Fact::Latched { record, scopes } = fact else {
+    let Fact::Latched { record, scopes, .. } = fact else {
         return false;
     };
     let known = history.promises.latched_at(*record);
@@ -78,7 +78,13 @@ mod tests {
             );
         }
         let scopes = BTreeSet::from([RedScope::Intent(stopped)]);
-        history.facts.insert(2, Fact::Latched { record, scopes });
+        let number = redlatch_types::LatchNumber(1);
+        let latched = Fact::Latched {
+            record,
+            number,
+            scopes,
+        };
+        history.facts.insert(2, latched);
         let intent = intent.map(|name| IntentDigest(Digest::of(name)));
         history.statuses.push(StatusSeen {
             node: 1,

@@ -64,10 +64,12 @@ mod tests {
             scope: RedScope::Everything,
         });
         for position in latched {
-            let scopes = BTreeSet::from([RedScope::Everything]);
-            history
-                .facts
-                .insert(*position, Fact::Latched { record, scopes });
+            let latched = Fact::Latched {
+                record,
+                number: redlatch_types::LatchNumber(*position),
+                scopes: BTreeSet::from([RedScope::Everything]),
+            };
+            history.facts.insert(*position, latched);
         }
         history
     }
