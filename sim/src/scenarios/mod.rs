@@ -14,12 +14,14 @@
 //! | `partition_heal` | one node campaigns alone for a minute and comes back |
 //! | `deposed_leader_status` | a leader that is cut off is asked whether something is latched |
 //! | `clock_step` | one clock is wrong by an hour, then by two minutes the other way |
+//! | `organism` | verifiers, sentinel and actuator decide and stop; some of them are killed |
 //! | `random` | a mix of everything, drawn from the seed |
 //!
 //! Every story ends with [`crate::liveness::settle`].
 
 mod disks;
 mod leaders;
+mod organism;
 mod random;
 
 use std::time::Duration;
@@ -99,7 +101,7 @@ pub struct Scenario {
 }
 
 /// All of them.
-pub const ALL: [Scenario; 13] = [
+pub const ALL: [Scenario; 14] = [
     Scenario {
         name: "calm",
         run: |world, _| Box::pin(calm(world)),
@@ -147,6 +149,10 @@ pub const ALL: [Scenario; 13] = [
     Scenario {
         name: "clock_step",
         run: |world, _| Box::pin(leaders::clock_step(world)),
+    },
+    Scenario {
+        name: "organism",
+        run: |world, _| Box::pin(organism::whole(world)),
     },
     Scenario {
         name: "random",

@@ -25,7 +25,7 @@ fn trace(seed: &str, scenario: &str, run: &str) -> Vec<u8> {
 
 #[test]
 fn fault_099_one_seed_makes_one_trace() {
-    for scenario in ["calm", "random"] {
+    for scenario in ["calm", "organism", "random"] {
         let first = trace("7", scenario, "first");
         assert!(
             first == trace("7", scenario, "second"),

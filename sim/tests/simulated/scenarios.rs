@@ -36,6 +36,7 @@ scenarios! {
     fault_002_a_lonely_candidate_comes_back "partition_heal" [1, 2];
     fault_019_a_deposed_leader_never_says_free "deposed_leader_status" [1, 2, 3];
     fault_077_a_clock_steps "clock_step" [1, 2];
+    the_whole_organism_decides_and_stops "organism" [1, 2];
     random_faults "random" [1, 2, 3, 4, 5, 6];
 }
 
