@@ -31,7 +31,7 @@ impl RecordedStore {
     }
 
     fn record(&self, ballot: &BallotRecordV1) {
-        let verifier: VerifierId = self.who.parse().ok().expect("its name is a name");
+        let verifier: VerifierId = self.who.parse().expect("its name is a name");
         let seen = seen(ballot);
         let short = &ballot.intent_digest.to_string()[..12];
         let (issues, shares) = (ballot.issues.len(), seen.packages.len());

@@ -34,6 +34,8 @@ const STOPPED: u64 = 2;
 /// Agent whose work is stopped while there is no actuator.
 const CUT_OFF: u64 = 3;
 
+/// Whether a fact is meant.
+type Is = fn(&Fact) -> bool;
 type Sentinel = client_type!(SentinelClient);
 
 /// Decisions with four and with three verifiers, a stop, and a stop without an actuator.
@@ -89,7 +91,7 @@ async fn a_verifier_is_killed(
 }
 
 fn subject(agent: u64) -> SubjectId {
-    agent_name(agent).parse().ok().expect("its name is a name")
+    agent_name(agent).parse().expect("its name is a name")
 }
 
 async fn ready(
@@ -218,11 +220,11 @@ fn sentinel(stage: &Stage) -> Sentinel {
 
 /// So many stops are latched, carried out, and acknowledged by the sentinel.
 async fn closed(world: &mut World, stops: usize) -> Result<(), Failure> {
-    let count = |world: &World, is: fn(&Fact) -> bool| {
+    let count = |world: &World, is: Is| {
         let history = world.stage.history();
         history.facts.values().filter(|fact| is(fact)).count()
     };
-    let stages: [(&str, fn(&Fact) -> bool); 3] = [
+    let stages: [(&str, Is); 3] = [
         ("latched", |fact| matches!(fact, Fact::Latched { .. })),
         ("terminal", |fact| matches!(fact, Fact::Terminal(_))),
         ("acknowledged", |fact| {
