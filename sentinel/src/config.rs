@@ -166,7 +166,10 @@ mod tests {
 
     #[test]
     fn the_sample_file_is_valid() {
-        let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/config/sentinel.toml");
+        let sample = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../deploy/config/sentinel.toml"
+        );
         let config: SentinelConfig = load(&Sources::none().file(sample)).unwrap();
         let rules = rules(&config.rules).unwrap();
         assert_eq!((config.nodes.len(), rules.tripwires.len()), (3, 1));
