@@ -229,7 +229,10 @@ mod tests {
             ),
             ("spiffe:///node/n1".to_owned(), NotAnIdentity::Organism),
             (format!("spiffe://{id}/Node/n1"), NotAnIdentity::UnknownRole),
-            (format!("spiffe://{id}/root/n1"), NotAnIdentity::UnknownRole),
+            (
+                format!("spiffe://{id}/owner/n1"),
+                NotAnIdentity::UnknownRole,
+            ),
             (format!("spiffe://{id}/node/"), NotAnIdentity::Name),
             (format!("spiffe://{id}/node/N1"), NotAnIdentity::Name),
             (format!("spiffe://{id}/node/n%31"), NotAnIdentity::Name),

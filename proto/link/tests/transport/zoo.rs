@@ -274,7 +274,7 @@ impl Zoo {
             ("another organism", other),
             (
                 "an unknown role",
-                format!("spiffe://{}/root/n1", organism()),
+                format!("spiffe://{}/owner/n1", organism()),
             ),
             (
                 "a role in capitals",
