@@ -25,6 +25,7 @@ pub mod limits;
 pub mod mandate;
 pub mod merkle;
 pub mod note;
+pub mod planted;
 pub mod policy;
 pub mod proven;
 pub mod receipt;
