@@ -33,6 +33,7 @@ pub mod decision;
 mod group;
 pub mod messages;
 mod nonce;
+pub mod planted;
 pub mod records;
 pub mod share;
 pub mod tally;

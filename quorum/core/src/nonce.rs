@@ -12,6 +12,7 @@ use redlatch_types::{Bytes, Digest};
 
 use crate::group::NotOfTheGroup;
 use crate::messages::NonceCommitmentV1;
+use crate::planted::Bug;
 use crate::share::KeyShare;
 use crate::tally::Subset;
 
@@ -83,7 +84,9 @@ impl<R: RngCore + CryptoRng> RngCore for Hedged<'_, R> {
     fn fill_bytes(&mut self, dest: &mut [u8]) {
         for piece in dest.chunks_mut(32) {
             let mut raw = zeroize::Zeroizing::new([0; 32]);
-            self.inner.fill_bytes(&mut raw[..]);
+            if !Bug::NonceDerived.planted() {
+                self.inner.fill_bytes(&mut raw[..]);
+            }
             self.drawn += 1;
             let block = zeroize::Zeroizing::new(
                 Digest::of_parts(&[

@@ -27,6 +27,7 @@ use redlatch_types::{AutonomyEpoch, Canonical, Digest, Envelope, IntentDigest};
 use crate::decision::Subject;
 use crate::messages::{SealedAnswerV1, SigningCommitmentsV1};
 use crate::nonce::Nonce;
+use crate::planted::Bug;
 use crate::records::{BallotRecordV1, IssueV1, Row, VerifierEffect};
 use crate::share::KeyShare;
 use crate::tally::{self, Subset};
@@ -238,15 +239,20 @@ impl Verifier {
             return Ok(true);
         }
         self.make_room()?;
-        let Some(record) = stored.filter(|r| r.intent_digest == *digest) else {
+        let stored = stored.filter(|r| r.intent_digest == *digest && !Bug::VoteForgotten.planted());
+        let Some(record) = stored else {
             return Ok(false);
         };
         let intent = SovereignActionIntentV1::from_canonical(&record.intent.0)
             .map_err(|_| Refused::UnknownIntent)?;
         let vote =
             VoteV1::from_canonical(&record.vote.body.0).map_err(|_| Refused::UnknownIntent)?;
+        let mut record = record.clone();
+        if Bug::SheetForgotten.planted() {
+            record.opened_sheet = None;
+        }
         let session = Session {
-            record: record.clone(),
+            record,
             intent,
             vote,
             live: BTreeMap::new(),
@@ -332,12 +338,17 @@ impl Verifier {
     ) -> Result<(), Refused> {
         let share = self.current_share().ok_or(Refused::StaleRoster)?;
         let number = session.record.issues.len() as u64 + 1;
-        let context = Digest::of_parts(&[
-            &session.record.vote.digest().0,
-            &self.generation.to_be_bytes(),
-            &number.to_be_bytes(),
-            &asked.fresh.0,
-        ]);
+        let vote = session.record.vote.digest();
+        let context = if Bug::NonceDerived.planted() {
+            vote
+        } else {
+            Digest::of_parts(&[
+                &vote.0,
+                &self.generation.to_be_bytes(),
+                &number.to_be_bytes(),
+                &asked.fresh.0,
+            ])
+        };
         let mut live = BTreeMap::new();
         for subset in Subset::of_member(self.seat.identifier) {
             let nonce =

@@ -27,6 +27,7 @@ pub mod decide;
 pub mod development;
 pub mod evolve;
 pub mod index;
+pub mod planted;
 pub mod registry;
 pub mod state;
 pub mod tree;

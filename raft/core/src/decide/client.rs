@@ -14,6 +14,7 @@ use redlatch_types::{Canonical, Digest, EventId, Name, Refusal, SubjectId};
 use super::{Decision, governance, in_scope};
 use crate::admit::ClientCommand;
 use crate::authority::{Authority, Governance, IntentStage, TransactionStage};
+use crate::planted::Bug;
 use crate::registry::{Classification, classify, registry_digest};
 
 /// Versions of boundary and contract of every resource: nothing in this release moves them.
@@ -49,7 +50,9 @@ fn enter<'a, T>(state: &'a Authority, command: &ClientCommand<T>) -> Result<Entr
         return Err(Refusal::TimeStale);
     }
     let remembered = state.idempotency.get(&subject.subject_id);
-    if let Some(first) = remembered.and_then(|m| m.get(&envelope.event_id)) {
+    if let Some(first) = remembered.and_then(|m| m.get(&envelope.event_id))
+        && !Bug::RepeatJudgedAgain.planted()
+    {
         return if first.payload_digest == envelope.payload_digest {
             Ok(Entry::Repeat(first.accepted.clone()))
         } else {

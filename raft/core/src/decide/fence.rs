@@ -9,6 +9,7 @@ use redlatch_types::{Refusal, limits};
 
 use super::governance;
 use crate::authority::{Authority, Intent};
+use crate::planted::Bug;
 
 /// What a positive command is about to act on.
 pub(super) enum Target<'a> {
@@ -23,7 +24,10 @@ pub(super) enum Target<'a> {
 pub(super) fn fence(state: &Authority, target: Target<'_>) -> Result<(), Refusal> {
     let governance = governance(state)?;
     let stopped_by = |scopes: &[RedScope]| match target {
-        Target::Intent(intent) => scopes.iter().any(|s| covers(s, intent)),
+        Target::Intent(intent) => scopes.iter().any(|s| {
+            let unseen = matches!(s, RedScope::Subject(_)) && Bug::SubjectUnfenced.planted();
+            covers(s, intent) && !unseen
+        }),
         Target::Organism => true,
     };
     if state
