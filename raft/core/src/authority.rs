@@ -402,14 +402,6 @@ impl Governance {
 
     /// `quorum_policy_digest`: the constitution's terms on quorum decisions.
     pub fn quorum_policy_digest(&self) -> Digest {
-        let spec = &self.constitution.independence_spec;
-        Digest::of(
-            &minicbor::to_vec((
-                spec.quorum_threshold,
-                spec.minimum_failure_domains,
-                self.constitution.quorum_signature_required,
-            ))
-            .expect("encoding into memory cannot fail"),
-        )
+        self.constitution.quorum_policy_digest()
     }
 }

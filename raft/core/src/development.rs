@@ -188,6 +188,8 @@ fn grant(parties: &Parties, subject: &Subject) -> AutonomyGrantV1 {
         promotion_receipt_id: Digest::ZERO,
         issued_at: parties.created_at,
         expires_at: parties.created_at + GRANT_TTL_MS,
+        constitution_epoch: ConstitutionEpoch(1),
+        autonomy_epoch: AutonomyEpoch(2),
     }
 }
 
@@ -212,6 +214,13 @@ fn activations(
             authority_decision_digest: Digest::ZERO,
             grants_digest,
             safety_kernel_digest: kernel.digest(),
+            previous_constitution_digest: if epoch == 1 {
+                Digest::ZERO
+            } else {
+                constitution.digest()
+            },
+            quorum_policy_digest: constitution.quorum_policy_digest(),
+            issued_at: parties.created_at,
         }
     };
     let first = receipt(

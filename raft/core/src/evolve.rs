@@ -5,7 +5,9 @@
 
 use redlatch_types::event::{Accepted, ChainPlace, Event, Origination};
 use redlatch_types::limits::COMPENSATION_WINDOW_MS;
-use redlatch_types::records::{ActionPayload, AutonomyEpochV1, GenesisV1, Mode, OutcomeKind};
+use redlatch_types::records::{
+    ActionPayload, AutonomyEpochV1, GenesisV1, Mode, OutcomeKind, SafetyState,
+};
 use redlatch_types::{Bytes, Digest, IntentDigest, KeyEpoch, TransactionId};
 
 use crate::authority::{
@@ -228,6 +230,9 @@ fn bootstrapped(state: &mut Authority, genesis: &GenesisV1) {
             issuance_frozen: false,
             constitution_epoch: genesis.constitution.constitution_epoch,
             quorum_key_epoch: KeyEpoch(0),
+            constitution_digest: genesis.constitution.digest(),
+            effective_at: genesis.created_at,
+            safety_state: SafetyState::Normal,
         },
         grants: genesis
             .grants

@@ -254,6 +254,7 @@ fn m1_i25_a_human_gated_intent_is_not_decided_by_the_quorum() {
     record.activations.truncate(1);
     for grant in &mut record.grants {
         grant.mode = Mode::HumanGated;
+        grant.autonomy_epoch = AutonomyEpoch(1);
     }
     record.activations[0].grants_digest = grants_digest(record.grants.iter());
     let mut world = World::before_genesis();

@@ -96,6 +96,17 @@ fn m1_i15_four_of_four_votes_do_not_override_a_red() {
     );
 }
 
+/// Lets the activations name the constitution as it is now.
+fn rename_constitution(genesis: &mut GenesisV1) {
+    let digest = genesis.constitution.digest();
+    for receipt in &mut genesis.activations {
+        receipt.target_constitution_digest = digest;
+        if receipt.previous_constitution_epoch != ConstitutionEpoch(0) {
+            receipt.previous_constitution_digest = digest;
+        }
+    }
+}
+
 #[test]
 fn m1_i18_a_mode_without_activation_receipt_is_not_active() {
     // Full autonomy is allowed by the constitution, yet nothing activates it.
@@ -104,9 +115,7 @@ fn m1_i18_a_mode_without_activation_receipt_is_not_active() {
         .constitution
         .allowed_autonomy_modes
         .push(Mode::FullAutonomy);
-    for receipt in &mut record.activations {
-        receipt.target_constitution_digest = record.constitution.digest();
-    }
+    rename_constitution(&mut record);
     let mut world = World::before_genesis();
     world.ok(seal_genesis(&record));
     let epoch = &world.state.authority.governance.as_ref().unwrap().epoch;
@@ -404,9 +413,7 @@ fn m1_l13_an_expired_constitution_and_a_revoked_party_stop_everything_positive()
             // In force from the start, so that only its end can stop the step.
             let mut record = redlatch_journal::development::genesis(parties());
             record.constitution.expires_at_optional = Some(START + 3 * MINUTE);
-            for receipt in &mut record.activations {
-                receipt.target_constitution_digest = record.constitution.digest();
-            }
+            rename_constitution(&mut record);
             world = World::before_genesis();
             world.ok(seal_genesis(&record));
             world.tick(START + 2 * MINUTE);

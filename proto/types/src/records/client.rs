@@ -5,7 +5,9 @@ use minicbor::{Decode, Encode};
 use super::base::{ActionClass, ActorKind, Text};
 use crate::bytes::{Bytes, Digest};
 use crate::codec::Canonical;
-use crate::ids::{EventId, GrantId, IntentDigest, MissionId, Name, ResourceId, SubjectId};
+use crate::ids::{
+    CapabilityId, EventId, GrantId, IntentDigest, MissionId, Name, ResourceId, SubjectId,
+};
 
 /// The header that binds a command to its actor and its cause (SPEC C.3). Signed by the actor.
 ///
@@ -50,6 +52,24 @@ pub struct CausalEnvelopeV1 {
     /// State time past which the command is neither accepted nor repeated; at most 24 h ahead.
     #[n(11)]
     pub expires_at: u64,
+    /// Capability used. Refused if set: a client uses none, PREPARE names it.
+    #[n(12)]
+    pub capability_id_optional: Option<CapabilityId>,
+    /// Mission head that the event was based on. Refused if set: no letters are kept yet.
+    #[n(13)]
+    pub mission_head_id_optional: Option<Digest>,
+    /// Delegation concerned: the payload's.
+    #[n(14)]
+    pub delegation_id_optional: Option<Digest>,
+    /// System block concerned. Refused if set: no blocks are kept yet.
+    #[n(15)]
+    pub block_id_optional: Option<Digest>,
+    /// Receipt concerned. Refused if set: no command acts on one yet.
+    #[n(16)]
+    pub receipt_id_optional: Option<Digest>,
+    /// Presence or session concerned. Refused if set: none is kept.
+    #[n(17)]
+    pub presence_id_optional: Option<Digest>,
 }
 
 /// What a client asks to have frozen as an intent. Everything it could lie about is left out:

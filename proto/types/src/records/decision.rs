@@ -8,7 +8,8 @@ use super::binding::CommonBindingSet;
 use crate::bytes::Digest;
 use crate::codec::Canonical;
 use crate::ids::{
-    CapabilityId, GrantId, IntentDigest, KeyEpoch, Name, RosterEpoch, SubjectId, VerifierId,
+    CapabilityId, EventId, GrantId, IntentDigest, KeyEpoch, Name, RosterEpoch, SubjectId,
+    VerifierId,
 };
 
 /// The quorum's decision (SPEC C.20, D12). Signed under the group key; rebuilt byte for byte by
@@ -152,9 +153,23 @@ pub struct AutonomyCapabilityV1 {
     /// State time past which it is void.
     #[n(12)]
     pub expires_at: u64,
+    /// How many actions the grant may commit in all; equal to the grant's.
+    #[n(13)]
+    pub budget: u64,
+    /// Idempotency key of the proposal; equal to the intent's.
+    #[n(14)]
+    pub idempotency_key: EventId,
 }
 
 impl AutonomyCapabilityV1 {
+    /// `nonce` of the capability that is minted from this decision.
+    pub fn nonce_of(authority_decision_digest: &Digest) -> Digest {
+        Digest::of_parts(&[
+            b"redlatch/v1/capability-nonce\0",
+            &authority_decision_digest.0,
+        ])
+    }
+
     /// `capability_id` of SPEC: the digest of the record.
     pub fn id(&self) -> CapabilityId {
         CapabilityId(Digest::of(&self.to_canonical()))

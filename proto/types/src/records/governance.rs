@@ -1,8 +1,10 @@
 //! Kernel, constitution, independence, epoch and grants (SPEC C.11 to C.15, C.29).
 
+use std::fmt;
+
 use minicbor::{Decode, Encode};
 
-use super::base::{ActionClass, Mode, RiskClass, Text, Tier};
+use super::base::{ActionClass, Mode, RiskClass, Text, Tier, words};
 use crate::bytes::{Digest, PublicKey};
 use crate::codec::Canonical;
 use crate::ids::{
@@ -16,7 +18,7 @@ pub struct SafetyKernelV1 {
     /// Name of the kernel.
     #[n(0)]
     pub kernel_id: Name,
-    /// Digest of the list of verifier builds that may run.
+    /// Digest of the lists of verifier builds that may run, one per seat in the roster's order.
     #[n(1)]
     pub verifier_binary_digest: Digest,
     /// The canonicalization rule.
@@ -117,6 +119,19 @@ impl ConstitutionV1 {
     pub fn digest(&self) -> Digest {
         Digest::of(&self.to_canonical())
     }
+
+    /// `quorum_policy_digest` of SPEC: the terms on quorum decisions.
+    pub fn quorum_policy_digest(&self) -> Digest {
+        let spec = &self.independence_spec;
+        Digest::of(
+            &(
+                spec.quorum_threshold,
+                spec.minimum_failure_domains,
+                self.quorum_signature_required,
+            )
+                .to_canonical(),
+        )
+    }
 }
 
 /// Who votes, how many must approve, from how many domains (SPEC C.15).
@@ -187,6 +202,25 @@ pub struct AutonomyEpochV1 {
     /// Quorum key in force; 0 before the first activation.
     #[n(6)]
     pub quorum_key_epoch: KeyEpoch,
+    /// Digest of that constitution, which binds kernel, independence rule and quorum policy.
+    #[n(7)]
+    pub constitution_digest: Digest,
+    /// State time from which the record is in force.
+    #[n(8)]
+    pub effective_at: u64,
+    /// Whether a stop published the record.
+    #[n(9)]
+    pub safety_state: SafetyState,
+}
+
+words! {
+    /// In which state of safety an epoch began (`safety_state` of SPEC C.13).
+    SafetyState {
+        /// By positive authority or the genesis.
+        1 Normal "NORMAL",
+        /// By a safety transaction: what its mandate froze stays frozen until a reset.
+        2 Stopped "STOPPED",
+    }
 }
 
 /// A scoped permission for one subject (SPEC C.14, M1-I17).
@@ -226,6 +260,12 @@ pub struct AutonomyGrantV1 {
     /// When it ends.
     #[n(10)]
     pub expires_at: u64,
+    /// Constitution version under which it was given.
+    #[n(11)]
+    pub constitution_epoch: ConstitutionEpoch,
+    /// Autonomy epoch with which it came into force.
+    #[n(12)]
+    pub autonomy_epoch: AutonomyEpoch,
 }
 
 impl AutonomyGrantV1 {
@@ -287,6 +327,15 @@ pub struct AutonomyActivationReceiptV1 {
     /// Kernel in force with it.
     #[n(11)]
     pub safety_kernel_digest: Digest,
+    /// Constitution before; [`Digest::ZERO`] for the first.
+    #[n(12)]
+    pub previous_constitution_digest: Digest,
+    /// Quorum policy in force with it: [`ConstitutionV1::quorum_policy_digest`].
+    #[n(13)]
+    pub quorum_policy_digest: Digest,
+    /// When it was made; never later than `activates_at`.
+    #[n(14)]
+    pub issued_at: u64,
 }
 
 impl AutonomyActivationReceiptV1 {

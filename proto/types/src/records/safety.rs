@@ -2,11 +2,12 @@
 
 use minicbor::{Decode, Encode};
 
+use super::transaction::{AuthorizationSnapshotV1, TransactionVariant};
 use crate::bytes::Digest;
 use crate::codec::Canonical;
 use crate::ids::{
-    AutonomyEpoch, ConstitutionEpoch, IntentDigest, LatchNumber, MarkerNumber, OutboxEpoch,
-    TickNumber, TransactionId,
+    AutonomyEpoch, CapabilityId, ConstitutionEpoch, IntentDigest, LatchNumber, MarkerNumber,
+    OutboxEpoch, TickNumber, TransactionId,
 };
 use crate::mandate::Mandate;
 
@@ -190,6 +191,24 @@ pub struct SafetyCapabilityV1 {
     /// The attempt's nonce.
     #[n(9)]
     pub nonce: Digest,
+    /// Canonicalization rule of the attempt.
+    #[n(10)]
+    pub safety_intent_canonicalization_version: u64,
+    /// The RED.
+    #[n(11)]
+    pub sentinel_red_verdict_digest: Digest,
+    /// Constitution version expected.
+    #[n(12)]
+    pub expected_constitution_epoch: ConstitutionEpoch,
+    /// Digest of the affected scope; equal to the mandate's.
+    #[n(13)]
+    pub affected_grants_scope_digest: Digest,
+    /// Digest of the allowed verbs; equal to the mandate's.
+    #[n(14)]
+    pub allowed_negative_actions_digest: Digest,
+    /// Rollback plan; equal to the mandate's.
+    #[n(15)]
+    pub rollback_candidate_plan_digest_optional: Option<Digest>,
 }
 
 impl SafetyCapabilityV1 {
@@ -208,19 +227,28 @@ impl SafetyCapabilityV1 {
             expected_autonomy_epoch: attempt.expected_autonomy_epoch,
             attempt_idempotency_key: attempt.attempt_idempotency_key,
             nonce: attempt.nonce,
+            safety_intent_canonicalization_version: attempt.safety_intent_canonicalization_version,
+            sentinel_red_verdict_digest: attempt.sentinel_red_verdict_digest,
+            expected_constitution_epoch: attempt.expected_constitution_epoch,
+            affected_grants_scope_digest: attempt.affected_grants_scope_digest,
+            allowed_negative_actions_digest: attempt.allowed_negative_actions_digest,
+            rollback_candidate_plan_digest_optional: attempt
+                .rollback_candidate_plan_digest_optional,
         }
+    }
+
+    /// `safety_capability_id` of SPEC C.28: the digest of the record.
+    pub fn id(&self) -> CapabilityId {
+        CapabilityId(Digest::of(&self.to_canonical()))
     }
 
     /// The safety transaction of this capability.
     pub fn transaction_id(&self) -> TransactionId {
-        TransactionId(Digest::of_parts(&[
-            b"redlatch/v1/safety-transaction-id\0",
-            &Digest::of(&self.to_canonical()).0,
-        ]))
+        SafetyMarkerV1::transaction_of(&self.id())
     }
 }
 
-/// The marker of a safety transaction: the one that won its latch (M1-L10).
+/// The marker of a safety transaction: the one that won its latch (SPEC C.36, M1-L10).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(map)]
 pub struct SafetyMarkerV1 {
@@ -251,4 +279,38 @@ pub struct SafetyMarkerV1 {
     /// Committed transactions in scope whose effects are to be rolled back, ascending.
     #[n(8)]
     pub compensates: Vec<TransactionId>,
+    /// Always SAFETY_KERNEL (M1-I29).
+    #[n(9)]
+    pub transaction_variant: TransactionVariant,
+    /// Always true: no positive decision stands behind a stop (M1-I2, M1-I29).
+    #[n(10)]
+    pub positive_authority_decision_forbidden: bool,
+    /// The actuator's capability, from which the transaction's id follows.
+    #[n(11)]
+    pub safety_capability_id: CapabilityId,
+    /// The authority in force when the latch was claimed, before its epoch ended.
+    #[n(12)]
+    pub authorization_snapshot: AuthorizationSnapshotV1,
+}
+
+impl SafetyMarkerV1 {
+    /// `transaction_id`: derived from the capability, so one capability has one transaction.
+    pub fn transaction_of(capability: &CapabilityId) -> TransactionId {
+        TransactionId(Digest::of_parts(&[
+            b"redlatch/v1/safety-transaction-id\0",
+            &capability.0.0,
+        ]))
+    }
+
+    /// Whether the marker says of itself what every safety marker must say: its variant, that
+    /// no decision stands behind it, the capability its id follows from, and one epoch's step
+    /// from the one that its snapshot shows.
+    pub fn is_sound(&self) -> bool {
+        self.transaction_variant == TransactionVariant::SafetyKernel
+            && self.positive_authority_decision_forbidden
+            && self.transaction_id == SafetyMarkerV1::transaction_of(&self.safety_capability_id)
+            && self.old_autonomy_epoch == self.authorization_snapshot.autonomy_epoch
+            && self.new_autonomy_epoch == self.old_autonomy_epoch.next()
+            && self.committed_at == self.authorization_snapshot.state_time
+    }
 }

@@ -4,12 +4,12 @@ use std::fmt;
 
 use minicbor::{Decode, Encode};
 
-use super::base::{AuthorityVariant, Mode, words};
+use super::base::{AuthorityVariant, Mode, Tier, words};
 use super::binding::CommonBindingSet;
 use crate::bytes::Digest;
 use crate::codec::Canonical;
 use crate::ids::{
-    AutonomyEpoch, CapabilityId, ConstitutionEpoch, GrantId, IntentDigest, LatchNumber,
+    AutonomyEpoch, CapabilityId, ConstitutionEpoch, EventId, GrantId, IntentDigest, LatchNumber,
     MarkerNumber, SubjectId, TickNumber, TransactionId,
 };
 
@@ -75,6 +75,21 @@ pub struct PositiveAuthorityTransactionV1 {
     /// State time past which it can no longer COMMIT.
     #[n(15)]
     pub expires_at: u64,
+    /// Digest of the variant's decision.
+    #[n(16)]
+    pub decision_digest: Digest,
+    /// Tier at which the capability was valid; equal to the intent's.
+    #[n(17)]
+    pub effective_tier_optional: Option<Tier>,
+    /// Idempotency key of the proposal; equal to the intent's.
+    #[n(18)]
+    pub idempotency_key: EventId,
+    /// The capability's nonce, consumed by this PREPARE.
+    #[n(19)]
+    pub nonce: Digest,
+    /// What undoes the effect: the digest of the intent's plan.
+    #[n(20)]
+    pub rollback_plan_digest: Digest,
 }
 
 impl PositiveAuthorityTransactionV1 {

@@ -40,7 +40,12 @@ pub(super) fn authorize(state: &Authority, given: &Authorization) -> Decision {
     check_floors(governance, &counted)?;
     let expected = rebuild(governance, &live.intent, digest, given, counted)?;
     check_signature(governance, &expected, &given.decision)?;
-    Ok(mint(state, &live.intent, digest, given))
+    let budget = governance
+        .grants
+        .get(&live.intent.applicable_grant_id)
+        .map(|held| held.grant.budget)
+        .ok_or(Refusal::Unauthorized)?;
+    Ok(mint(state, &live.intent, digest, given, budget))
 }
 
 /// Driver steps are compare-and-set: a repeat returns the first outcome.
@@ -245,6 +250,7 @@ fn mint(
     intent: &SovereignActionIntentV1,
     digest: IntentDigest,
     given: &Authorization,
+    budget: u64,
 ) -> (Vec<Event>, Accepted) {
     let binding = CommonBindingSet::of(intent, digest);
     let green = given.green.digest();
@@ -277,9 +283,11 @@ fn mint(
         applicable_grant_id: intent.applicable_grant_id,
         applicable_grant_digest: intent.applicable_grant_digest,
         sentinel_verdict_digest_optional: Some(green),
-        nonce: Digest::of_parts(&[b"redlatch/v1/capability-nonce\0", &decision_digest.0]),
+        nonce: AutonomyCapabilityV1::nonce_of(&decision_digest),
         issued_at: now,
         expires_at,
+        budget,
+        idempotency_key: intent.idempotency_key,
     };
     let capability_id = capability.id();
     let event = Event::Authorized(Box::new(Authorized {

@@ -6,10 +6,10 @@ use redlatch_types::limits::{
     INTENT_TTL_MS_MAX, INTENTS_OPEN_MAX, INTENTS_OPEN_PER_SUBJECT_MAX,
 };
 use redlatch_types::records::{
-    ActionPayload, ActorKind, AutonomyGrantV1, CANONICALIZATION_VERSION, ClientIdentityV1, GitRef,
-    ProposalV1, ResourceScope, SovereignActionIntentV1, WithdrawalV1,
+    ActionPayload, ActorKind, AutonomyGrantV1, CANONICALIZATION_VERSION, CausalEnvelopeV1,
+    ClientIdentityV1, GitRef, ProposalV1, ResourceScope, SovereignActionIntentV1, WithdrawalV1,
 };
-use redlatch_types::{Canonical, Digest, EventId, Name, Refusal, SubjectId};
+use redlatch_types::{Canonical, Digest, EventId, MissionId, Name, Refusal, SubjectId};
 
 use super::{Decision, governance, in_scope};
 use crate::admit::ClientCommand;
@@ -28,7 +28,70 @@ enum Entry<'a> {
     Repeat(Accepted),
 }
 
-fn enter<'a, T>(state: &'a Authority, command: &ClientCommand<T>) -> Result<Entry<'a>, Refusal> {
+/// What a payload says of the things that its envelope may name too.
+trait Named {
+    fn mission(&self) -> Option<&MissionId>;
+    fn store_version(&self) -> Option<u64>;
+    fn target(&self) -> Digest;
+    fn delegation(&self) -> Option<Digest>;
+}
+
+impl Named for ProposalV1 {
+    fn mission(&self) -> Option<&MissionId> {
+        self.mission_id_optional.as_ref()
+    }
+    fn store_version(&self) -> Option<u64> {
+        Some(self.expected_store_version)
+    }
+    fn target(&self) -> Digest {
+        let ActionPayload::Land(land) = &self.payload;
+        land.candidate_digest()
+    }
+    fn delegation(&self) -> Option<Digest> {
+        self.delegation_grant_digest_optional
+    }
+}
+
+impl Named for WithdrawalV1 {
+    fn mission(&self) -> Option<&MissionId> {
+        None
+    }
+    fn store_version(&self) -> Option<u64> {
+        None
+    }
+    fn target(&self) -> Digest {
+        self.intent_digest.0
+    }
+    fn delegation(&self) -> Option<Digest> {
+        None
+    }
+}
+
+/// What an envelope names, its payload names too. What nothing here can compare is refused, so
+/// that no field of a signed header is decoration.
+fn check_names(envelope: &CausalEnvelopeV1, payload: &impl Named) -> Result<(), Refusal> {
+    let incomparable = envelope.capability_id_optional.is_some()
+        || envelope.mission_head_id_optional.is_some()
+        || envelope.block_id_optional.is_some()
+        || envelope.receipt_id_optional.is_some()
+        || envelope.presence_id_optional.is_some();
+    if incomparable {
+        return Err(Refusal::NotSupported);
+    }
+    fn agrees<T: PartialEq>(named: Option<T>, payload: Option<T>) -> bool {
+        named.is_none() || named == payload
+    }
+    let agree = agrees(envelope.mission_id_optional.as_ref(), payload.mission())
+        && agrees(envelope.store_version_optional, payload.store_version())
+        && agrees(envelope.target_digest_optional, Some(payload.target()))
+        && agrees(envelope.delegation_id_optional, payload.delegation());
+    agree.then_some(()).ok_or(Refusal::CandidateMismatch)
+}
+
+fn enter<'a, T: Named>(
+    state: &'a Authority,
+    command: &ClientCommand<T>,
+) -> Result<Entry<'a>, Refusal> {
     let governance = governance(state)?;
     let envelope = command.envelope.record();
     in_scope(governance, command.envelope.scope())?;
@@ -42,6 +105,7 @@ fn enter<'a, T>(state: &'a Authority, command: &ClientCommand<T>) -> Result<Entr
     if !names_itself {
         return Err(Refusal::Unauthorized);
     }
+    check_names(envelope, &command.payload)?;
     let now = state.clock.state_time;
     if envelope.expires_at <= now {
         return Err(Refusal::Expired);
@@ -124,6 +188,8 @@ fn applicable_grant<'a>(
         .ok_or(Refusal::Unauthorized)?
         .grant;
     let covers = grant.mode == governance.epoch.active_mode
+        && grant.constitution_epoch <= governance.constitution.constitution_epoch
+        && grant.autonomy_epoch <= governance.epoch.autonomy_epoch
         && grant.max_tier >= classified.tier
         && grant.action_classes.contains(&proposal.payload.class())
         && grant.risk_domains.contains(&classified.risk)

@@ -60,6 +60,8 @@ pub(super) fn still_authorised(state: &Authority, intent: &Intent) -> Result<(),
         && i.autonomy_activation_receipt_id == governance.epoch.activation_receipt_id
         && i.constitution_epoch == governance.constitution.constitution_epoch
         && i.constitution_digest == governance.constitution.digest()
+        && i.constitution_digest == governance.epoch.constitution_digest
+        && governance.epoch.effective_at <= now
         && i.safety_kernel_digest == governance.kernel.digest()
         && i.quorum_policy_digest == governance.quorum_policy_digest()
         && i.independence_spec_digest == governance.constitution.independence_spec.digest()

@@ -9,7 +9,9 @@ use redlatch_types::records::{
     grants_digest,
 };
 use redlatch_types::sign::check_key;
-use redlatch_types::{AutonomyEpoch, Canonical, Digest, KeyEpoch, PublicKey, Refusal, Signed};
+use redlatch_types::{
+    AutonomyEpoch, Canonical, ConstitutionEpoch, Digest, KeyEpoch, PublicKey, Refusal, Signed,
+};
 
 use super::fence::{Target, fence};
 use super::{Decision, governance, in_scope};
@@ -61,7 +63,10 @@ fn floors_hold(kernel: &SafetyKernelV1) -> bool {
 
 fn pins_match(genesis: &GenesisV1) -> bool {
     let kernel = &genesis.kernel;
-    kernel.sentinel_identity_binary_policy_digest == genesis.roster.sentinel.pin_digest()
+    let verifiers = &genesis.roster.verifiers;
+    let builds: Vec<Digest> = verifiers.iter().map(|v| v.builds_digest).collect();
+    kernel.verifier_binary_digest == Digest::of(&builds.to_canonical())
+        && kernel.sentinel_identity_binary_policy_digest == genesis.roster.sentinel.pin_digest()
         && kernel.safety_actuator_identity_binary_policy_digest
             == genesis.roster.actuator.pin_digest()
 }
@@ -151,6 +156,16 @@ fn subjects_are_sound(genesis: &GenesisV1) -> bool {
             .iter()
             .any(|s| s.subject_id == g.subject_id)
     });
+    // A grant is given by this genesis: under its constitution, at the epoch it starts in.
+    let started = genesis
+        .activations
+        .last()
+        .map(|a| a.activated_autonomy_epoch);
+    let grants_begin_here = genesis.grants.iter().all(|g| {
+        g.constitution_epoch == genesis.constitution.constitution_epoch
+            && Some(g.autonomy_epoch) == started
+            && g.issued_at <= genesis.created_at
+    });
     let ids: BTreeSet<_> = genesis.grants.iter().map(|g| g.id()).collect();
     ascend
         && no_party_is_a_subject
@@ -158,6 +173,7 @@ fn subjects_are_sound(genesis: &GenesisV1) -> bool {
         && genesis.grants.len() <= GRANTS_MAX
         && ids.len() == genesis.grants.len()
         && grants_name_subjects
+        && grants_begin_here
 }
 
 fn constitution_is_sound(genesis: &GenesisV1) -> bool {
@@ -177,15 +193,23 @@ fn activations_chain(genesis: &GenesisV1) -> bool {
         OrganismKind::Production => 1,
         OrganismKind::Development => 2,
     };
+    let constitution = &genesis.constitution;
     let grants_allowed = genesis.kind == OrganismKind::Development || genesis.grants.is_empty();
     let mut previous = Digest::ZERO;
     let mut epoch = AutonomyEpoch(0);
+    let mut constitution_before = (ConstitutionEpoch(0), Digest::ZERO);
     for receipt in &genesis.activations {
         let follows = receipt.previous_mode_epoch_digest == previous
             && receipt.previous_autonomy_epoch == epoch
             && receipt.activated_autonomy_epoch == epoch.next()
             && receipt.target_constitution_digest == genesis.constitution.digest()
             && receipt.safety_kernel_digest == genesis.kernel.digest()
+            && receipt.quorum_policy_digest == constitution.quorum_policy_digest()
+            && (
+                receipt.previous_constitution_epoch,
+                receipt.previous_constitution_digest,
+            ) == constitution_before
+            && receipt.issued_at <= receipt.activates_at
             && receipt.activates_at <= genesis.created_at
             && genesis
                 .constitution
@@ -197,6 +221,7 @@ fn activations_chain(genesis: &GenesisV1) -> bool {
         previous =
             Digest::of(&(receipt.activated_mode, receipt.activated_autonomy_epoch).to_canonical());
         epoch = receipt.activated_autonomy_epoch;
+        constitution_before = (constitution.constitution_epoch, constitution.digest());
     }
     let first_is_human = genesis
         .activations

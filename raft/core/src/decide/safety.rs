@@ -9,10 +9,11 @@ use redlatch_types::limits::SAFETY_ATTEMPT_TTL_MS;
 use redlatch_types::mandate::{Mandate, NegativeVerb};
 use redlatch_types::records::{
     AbortReason, AutonomyEpochV1, AutonomyGrantV1, Rebase, RedScope, SafetyActionIntentV1,
-    SafetyCapabilityV1, SafetyMarkerV1, Tier, grants_digest,
+    SafetyCapabilityV1, SafetyMarkerV1, SafetyState, Tier, TransactionVariant, grants_digest,
 };
 use redlatch_types::{LatchNumber, Refusal, Signed, TransactionId};
 
+use super::transaction::snapshot;
 use super::{Decision, governance, signed_by};
 use crate::authority::{Attempt, Authority, Governance, Latch, LatchState, TransactionStage};
 
@@ -134,16 +135,24 @@ pub(super) fn claim(state: &Authority, id: &TransactionId) -> Decision {
         committed_at: state.clock.state_time,
         mandate,
         compensates,
+        transaction_variant: TransactionVariant::SafetyKernel,
+        positive_authority_decision_forbidden: true,
+        safety_capability_id: SafetyCapabilityV1::of(&attempt.intent).id(),
+        authorization_snapshot: snapshot(state, governance),
     };
+    debug_assert!(marker.is_sound());
     let accepted = Accepted::SafetyCommitted(marker.marker);
     let mut events = vec![
         Event::LatchCommitting(number, *id),
         Event::SafetyCommitted(Box::new(marker)),
     ];
-    let (grant_events, grants) = grants_after(governance, &latch.receipt.mandate);
+    let now = state.clock.state_time;
+    let (grant_events, grants) = grants_after(governance, &latch.receipt.mandate, now);
     events.push(Event::EpochPublished(Box::new(AutonomyEpochV1 {
         autonomy_epoch: old.next(),
         grants_digest: grants_digest(grants.iter()),
+        effective_at: state.clock.state_time,
+        safety_state: SafetyState::Stopped,
         ..governance.epoch.clone()
     })));
     events.extend(grant_events);
@@ -152,7 +161,11 @@ pub(super) fn claim(state: &Authority, id: &TransactionId) -> Decision {
 }
 
 /// Grants whose subject the mandate names: revoked or lowered as it says; and all that remain.
-fn grants_after(governance: &Governance, mandate: &Mandate) -> (Vec<Event>, Vec<AutonomyGrantV1>) {
+fn grants_after(
+    governance: &Governance,
+    mandate: &Mandate,
+    now: u64,
+) -> (Vec<Event>, Vec<AutonomyGrantV1>) {
     let mut events = Vec::new();
     let mut remaining = Vec::new();
     for (id, held) in &governance.grants {
@@ -166,6 +179,8 @@ fn grants_after(governance: &Governance, mandate: &Mandate) -> (Vec<Event>, Vec<
         } else if named && mandate.verbs.contains(&NegativeVerb::Demote) {
             let lowered = AutonomyGrantV1 {
                 max_tier: one_lower(held.grant.max_tier),
+                issued_at: now,
+                autonomy_epoch: governance.epoch.autonomy_epoch.next(),
                 ..held.grant.clone()
             };
             remaining.push(lowered.clone());

@@ -3,8 +3,8 @@
 use redlatch_types::event::{Accepted, Event};
 use redlatch_types::limits::{PREPARE_TTL_MS, RESOURCES_MAX};
 use redlatch_types::records::{
-    AbortReason, ActionPayload, AuthorizationSnapshotV1, CommitMarkerV1,
-    PositiveAuthorityTransactionV1, SovereignActionIntentV1, TransactionVariant,
+    AbortReason, ActionPayload, AuthorizationSnapshotV1, AutonomyCapabilityV1, CommitMarkerV1,
+    CommonBindingSet, PositiveAuthorityTransactionV1, SovereignActionIntentV1, TransactionVariant,
 };
 use redlatch_types::{
     Canonical, CapabilityId, Digest, IntentDigest, MarkerNumber, Refusal, TransactionId,
@@ -40,6 +40,7 @@ pub(super) fn prepare(
     if now >= permit.capability.expires_at || now >= permit.verdict_expires_at {
         return Err(Refusal::Expired);
     }
+    check_permit(governance, live, digest, permit)?;
     check_expected(state, &live.intent)?;
     let id = PositiveAuthorityTransactionV1::id_of(capability);
     check_reservation(state, &live.intent, &id)?;
@@ -58,6 +59,32 @@ fn repeated_prepare(id: TransactionId, capability: &CapabilityId) -> Decision {
     } else {
         Err(Refusal::AlreadySpent)
     }
+}
+
+/// The capability is the one of this intent, this decision and this grant, field by field
+/// (M1-L8, M1-I13).
+fn check_permit(
+    governance: &Governance,
+    live: &Intent,
+    digest: &IntentDigest,
+    permit: &Permit,
+) -> Result<(), Refusal> {
+    let (capability, intent) = (&permit.capability, &live.intent);
+    let grant = governance
+        .grants
+        .get(&intent.applicable_grant_id)
+        .ok_or(Refusal::Unauthorized)?;
+    let fits = capability.binding == CommonBindingSet::of(intent, *digest)
+        && capability.authority_decision_digest == permit.decision.digest()
+        && capability.nonce == AutonomyCapabilityV1::nonce_of(&permit.decision.digest())
+        && capability.effective_tier == intent.tier
+        && capability.audience == intent.audience
+        && capability.action == intent.action
+        && capability.applicable_grant_id == intent.applicable_grant_id
+        && capability.applicable_grant_digest == intent.applicable_grant_digest
+        && capability.idempotency_key == intent.idempotency_key
+        && capability.budget == grant.grant.budget;
+    fits.then_some(()).ok_or(Refusal::Unauthorized)
 }
 
 /// OCC against the resource as it is now (M1-I27, SPEC F.2).
@@ -165,6 +192,11 @@ fn compose(
         expires_at: (now + PREPARE_TTL_MS)
             .min(permit.verdict_expires_at)
             .min(live.intent.expires_at),
+        decision_digest: permit.decision.decision_digest,
+        effective_tier_optional: permit.decision.effective_tier_optional,
+        idempotency_key: permit.capability.idempotency_key,
+        nonce: permit.capability.nonce,
+        rollback_plan_digest: live.intent.rollback.digest(&live.intent.payload),
     }
 }
 
@@ -208,8 +240,11 @@ fn revalidate(
     }
     still_authorised(state, live)?;
     let digest = live.intent.digest();
-    let unchanged = stored.binding
-        == redlatch_types::records::CommonBindingSet::of(&live.intent, digest)
+    let unchanged = stored.binding == CommonBindingSet::of(&live.intent, digest)
+        && stored.effective_tier_optional == Some(live.intent.tier)
+        && stored.idempotency_key == live.intent.idempotency_key
+        && stored.nonce == AutonomyCapabilityV1::nonce_of(&stored.authority_decision_digest)
+        && stored.rollback_plan_digest == live.intent.rollback.digest(&live.intent.payload)
         && stored.expected_active_mode == governance.epoch.active_mode
         && stored.expected_activation_receipt_id == governance.epoch.activation_receipt_id
         && stored.identity_role_binding_digest
@@ -218,7 +253,7 @@ fn revalidate(
 }
 
 /// The authority in force, as it will be looked at long after.
-fn snapshot(state: &Authority, governance: &Governance) -> AuthorizationSnapshotV1 {
+pub(super) fn snapshot(state: &Authority, governance: &Governance) -> AuthorizationSnapshotV1 {
     AuthorizationSnapshotV1 {
         active_mode: governance.epoch.active_mode,
         activation_receipt_id: governance.epoch.activation_receipt_id,
