@@ -5,6 +5,8 @@
 //! from the first day as in production. Its origin says `redlatch-dev`, and gates and auditors
 //! of production refuse it. Used by `redlatch init --dev`, the simulator and the tests.
 
+pub mod authenticator;
+
 use redlatch_types::records::{
     ActionClass, ActorKind, AutonomyActivationReceiptV1, AutonomyGrantV1, CANONICALIZATION_VERSION,
     ClientIdentityV1, ConstitutionV1, GenesisV1, IndependenceSpecV1, Mode, OrganismKind,

@@ -31,6 +31,7 @@ pub mod planted;
 pub mod registry;
 pub mod state;
 pub mod tree;
+pub mod webauthn;
 
 pub use admit::{Command, admit};
 pub use authority::Authority;
