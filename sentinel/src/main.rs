@@ -6,7 +6,7 @@ mod shell;
 
 #[cfg(not(madsim))]
 fn main() -> std::process::ExitCode {
-    shell::main()
+    redlatch_link::shell::main::<shell::Sentinel>()
 }
 
 #[cfg(madsim)]

@@ -3,7 +3,7 @@
 //! ```text
 //!            config ──▶ T            certificate ──▶ identity (spiffe://organism/role/name)
 //!                                         │
-//!   main ─┬─ logs, exit, supervisor   transport: Dialer ─▶ Link ═ mutual TLS ═▶ Listener ─▶ services
+//!  shell ─┬─ logs, exit, supervisor   transport: Dialer ─▶ Link ═ mutual TLS ═▶ Listener ─▶ services
 //!         ├─ world: clock, tasks, randomness                                     caller(&request)
 //!         ├─ diagnostics: /livez /readyz /metrics, gRPC health (loopback only)
 //!         └─ store, keys, file: what must survive power loss
@@ -28,6 +28,8 @@ pub mod identity;
 pub mod keys;
 pub mod logs;
 pub mod nodes;
+#[cfg(not(madsim))]
+pub mod shell;
 pub mod store;
 pub mod supervisor;
 pub mod transport;
