@@ -3,7 +3,7 @@
 
 use redlatch_link::Role;
 use redlatch_link::exit::chain;
-use redlatch_link::transport::Tls;
+use redlatch_link::transport::{self, Failed, Tls};
 use redlatch_proto::answer::NoAnswer;
 use redlatch_proto::v1;
 use redlatch_tests::caller::Caller;
@@ -37,12 +37,8 @@ fn door<T>(call: &str, answer: Result<Response<T>, Status>) -> Door {
     match status.code() {
         Code::PermissionDenied | Code::Unauthenticated | Code::Unimplemented => Door::Closed,
         Code::InvalidArgument | Code::FailedPrecondition => Door::Open,
-        // Cut off by the handshake: the alert itself does not always arrive before the end of the connection.
-        _ if std::error::Error::source(&status)
-            .is_some_and(|it| it.is::<tonic::transport::Error>()) =>
-        {
-            Door::Closed
-        }
+        // Turned away in the handshake.
+        _ if matches!(transport::failed(&status), Failed::NotTrusted(_)) => Door::Closed,
         _ => panic!("{call}: {}", chain(&status)),
     }
 }

@@ -53,16 +53,30 @@ impl Authority {
         folder: &Path,
         trusted: &Authority,
     ) -> Tls {
-        let identity = PeerIdentity::new(organism, role, name).expect("a name");
-        let uri = identity.to_string().try_into().expect("ASCII");
-        let mut params = CertificateParams::default();
-        params.distinguished_name = DistinguishedName::new();
-        params.subject_alt_names = vec![SanType::URI(uri)];
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![
-            ExtendedKeyUsagePurpose::ClientAuth,
-            ExtendedKeyUsagePurpose::ServerAuth,
-        ];
+        self.sign(organism, &leaf(organism, role, name), folder, trusted)
+    }
+
+    /// As [`Authority::issue`] for its own organism, with a certificate that held in the year 2000.
+    pub fn issue_expired(
+        &self,
+        organism: OrganismId,
+        role: Role,
+        name: &str,
+        folder: &Path,
+    ) -> Tls {
+        let mut params = leaf(organism, role, name);
+        params.not_before = rcgen::date_time_ymd(2000, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2001, 1, 1);
+        self.sign(organism, &params, folder, self)
+    }
+
+    fn sign(
+        &self,
+        organism: OrganismId,
+        params: &CertificateParams,
+        folder: &Path,
+        trusted: &Authority,
+    ) -> Tls {
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
         let put = |name: &str, text: &str, access| {
@@ -80,6 +94,21 @@ impl Authority {
             pins: BTreeMap::new(),
         }
     }
+}
+
+/// What a process's certificate says.
+fn leaf(organism: OrganismId, role: Role, name: &str) -> CertificateParams {
+    let identity = PeerIdentity::new(organism, role, name).expect("a name");
+    let uri = identity.to_string().try_into().expect("ASCII");
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.subject_alt_names = vec![SanType::URI(uri)];
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::ClientAuth,
+        ExtendedKeyUsagePurpose::ServerAuth,
+    ];
+    params
 }
 
 /// The parameters with which `redlatch init --dev` makes its authority.

@@ -271,6 +271,7 @@ fn kind(error: &CallError) -> &'static str {
         CallError::Limit(_) => "limit",
         CallError::Indeterminate(_) => "indeterminate",
         CallError::Denied(_) => "denied",
+        CallError::NotTrusted(_) => "not_trusted",
         CallError::Invalid(_) => "invalid",
         CallError::NotYet(_) => "not_yet",
         CallError::Absent(_) => "absent",

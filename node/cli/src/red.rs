@@ -16,7 +16,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use redlatch_journal::IndexKey;
 use redlatch_link::client_type;
-use redlatch_link::exit::{ExitCode, Failure, chain};
+use redlatch_link::exit::{ExitCode, Failure};
+use redlatch_link::transport::{self, Failed};
 use redlatch_link::world::{self, Monotonic};
 use redlatch_proto::answer::NoAnswer;
 use redlatch_proto::v1;
@@ -131,10 +132,14 @@ async fn raise(client: &Client, arguments: &Raise, common: &Common) -> Done {
         reason: Text::lossy(&arguments.reason),
     };
     let sealed = signer.seal(client.genesis.scope(), &order).to_canonical();
+    let repeat = format!("repeat with --order-id {order_id}: it leads to the same RED");
     let raised = bring(client, sealed).await.map_err(|failure| {
-        failure.hint(format!(
-            "repeat with --order-id {order_id}: it leads to the same RED"
-        ))
+        // What was refused is refused again.
+        if failure.code == ExitCode::Refused {
+            failure
+        } else {
+            failure.hint(repeat)
+        }
     })?;
     let number = raised.outbox_epoch;
     let answer = json!({
@@ -190,7 +195,8 @@ async fn bring(client: &Client, order: Vec<u8>) -> Result<v1::RaiseResponse, Fai
         let failure = match world::timeout(left, sentinel.raise(request)).await {
             Ok(Ok(answer)) => return Ok(answer.into_inner()),
             Ok(Err(status)) => {
-                uncertain |= NoAnswer::of(&status).is_none() && !never_connected(&status);
+                uncertain |=
+                    NoAnswer::of(&status).is_none() && transport::failed(&status) == Failed::CutOff;
                 let failure = of_status(&status);
                 if failure.code == ExitCode::Refused {
                     return Err(failure);
@@ -223,38 +229,21 @@ fn sentinel(client: &Client) -> Result<Sentinel, Failure> {
     Ok(made)
 }
 
-/// What a status means for the one who ordered.
+/// What a status means for the one who asked sentinel or actuator.
 fn of_status(status: &Status) -> Failure {
-    // The status's own text repeats its source's.
-    let text = std::error::Error::source(status).map_or_else(|| status.message().to_owned(), chain);
+    if let Failed::NotTrusted(reason) = transport::failed(status) {
+        return reason.into();
+    }
+    let text = transport::words(status);
     let refused = matches!(
         NoAnswer::of(status),
         Some(NoAnswer::Denied | NoAnswer::Invalid)
-    ) || text.contains("received fatal alert");
+    );
     if refused {
         Failure::new(ExitCode::Refused, format!("refused: {text}"))
     } else {
         Failure::new(ExitCode::Unavailable, text)
     }
-}
-
-/// Whether the connection itself failed, so that no byte of the order was sent.
-#[cfg(not(madsim))]
-fn never_connected(status: &Status) -> bool {
-    let mut next: Option<&(dyn std::error::Error + 'static)> = std::error::Error::source(status);
-    while let Some(error) = next {
-        if error.is::<tonic::ConnectError>() {
-            return true;
-        }
-        next = error.source();
-    }
-    false
-}
-
-/// Whether the connection itself failed.
-#[cfg(madsim)]
-fn never_connected(status: &Status) -> bool {
-    status.message().to_ascii_lowercase().contains("refused")
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ pub(crate) async fn run(common: &Common) -> Done {
     let answers = join_all(asked).await;
     // Somebody who may not ask at all is told so, and not that the cluster is down.
     let denied = answers.iter().find_map(|answer| match answer {
-        Err(error @ CallError::Denied(_)) => Some(error.clone()),
+        Err(error @ (CallError::Denied(_) | CallError::NotTrusted(_))) => Some(error.clone()),
         _ => None,
     });
     if let (Some(error), false) = (denied, answers.iter().any(Result::is_ok)) {

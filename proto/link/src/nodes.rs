@@ -3,6 +3,7 @@
 //! ```text
 //!   submit ──▶ node ──▶ reply: accepted or refused                          Ok(Submitted)
 //!     ▲         ├─ not_leader, unavailable, limit: nothing happened ──▶ next node, until the deadline
+//!     │         ├─ a certificate is not accepted: nothing happened ──▶ next node, each of them once
 //!     └─────────└─ indeterminate, or cut off: ask by key, then the same bytes again (D3) ──┘
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! the nonce; receipts and leaves are handed on as they came.
 
 mod call;
+mod round;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -30,18 +32,15 @@ use redlatch_types::{
 
 use crate::exit::{ExitCode, Fails};
 use crate::identity::{PeerIdentity, Role};
-use crate::transport::{Dialer, Link, TransportError};
-use crate::world::{self, Monotonic};
+use crate::transport::{Dialer, Link, NotTrusted, TransportError};
 use call::{Heard, call};
+use round::{Round, Trust};
 
 /// A generated client of one node.
 type Client = crate::client_type!(v1::authority_client::AuthorityClient);
 
 /// How long one attempt on one node may take before another is asked.
 const ATTEMPT: Duration = Duration::from_secs(5);
-/// First pause before asking again; doubles up to [`PAUSE_MAX`].
-const PAUSE_MIN: Duration = Duration::from_millis(25);
-const PAUSE_MAX: Duration = Duration::from_millis(400);
 /// How much longer an attempt may take than the receipt it waits for.
 const RECEIPT_GRACE: Duration = Duration::from_secs(2);
 
@@ -105,6 +104,9 @@ pub enum CallError {
     /// Nothing happened: this caller may not ask for that.
     #[error("not authorised: {0}")]
     Denied(String),
+    /// Nothing happened: no node that could be reached and this process accept each other's certificates.
+    #[error(transparent)]
+    NotTrusted(#[from] NotTrusted),
     /// Nothing happened: the request is malformed.
     #[error("malformed request: {0}")]
     Invalid(String),
@@ -131,7 +133,7 @@ impl Fails for CallError {
                 ExitCode::Unavailable
             }
             CallError::Indeterminate(_) => ExitCode::Indeterminate,
-            CallError::Denied(_) => ExitCode::Refused,
+            CallError::Denied(_) | CallError::NotTrusted(_) => ExitCode::Refused,
             CallError::Invalid(_) | CallError::Absent(_) | CallError::Misbehaved { .. } => {
                 ExitCode::Error
             }
@@ -146,6 +148,7 @@ impl Fails for CallError {
                 "repeat with the same event id: the first outcome is answered"
             }
             CallError::Denied(_) => "use a certificate of this organism whose role may do this",
+            CallError::NotTrusted(reason) => return reason.hint(),
             CallError::NotYet(_) => "a majority of the nodes has to cosign first; ask again",
             _ => return None,
         };
@@ -221,12 +224,14 @@ impl Nodes {
         let attempt = ATTEMPT + receipt_wait.saturating_add(RECEIPT_GRACE);
         let mut round = Round::new(deadline);
         let mut uncertain: Option<String> = None;
+        let mut trust = Trust::new(self.0.peers.len());
         let mut at = self.preferred();
         loop {
             let (peer, message) = (&self.0.peers[at], request.clone());
             let mut client = peer.client.clone();
             let span = round.left().min(attempt);
             let heard = call(span, message, async |it| client.submit(it).await).await;
+            trust.note(&heard);
             let (text, leader) = match heard {
                 Heard::Answer(answer) => {
                     self.0.preferred.store(at, Ordering::Relaxed);
@@ -245,14 +250,19 @@ impl Nodes {
                 Heard::NotLeader(leader, text) => (text, leader),
                 Heard::None(NoAnswer::Unavailable | NoAnswer::Limit, text)
                 | Heard::NeverSent(text) => (text, None),
+                Heard::NotTrusted(reason) => (reason.to_string(), None),
                 Heard::None(kind, text) => return Err(error(kind, text, uncertain)),
             };
+            if let Some(reason) = trust.verdict(&round) {
+                return Err(reason.into());
+            }
             let hinted = leader
                 .and_then(|name| self.index(&name))
                 .filter(|next| *next != at);
             at = hinted.unwrap_or((at + 1) % self.0.peers.len());
             if !round.pause(hinted.is_some()).await {
-                return Err(error(NoAnswer::Unavailable, text, uncertain));
+                let late = || error(NoAnswer::Unavailable, text, uncertain);
+                return Err(trust.verdict(&round).map_or_else(late, CallError::from));
             }
         }
     }
@@ -483,6 +493,7 @@ impl Nodes {
         ) -> Result<tonic::Response<T>, tonic::Status>,
     ) -> Result<(&Peer, T), CallError> {
         let mut round = Round::new(deadline);
+        let mut trust = Trust::new(self.0.peers.len());
         let mut at = self.preferred();
         loop {
             let peer = &self.0.peers[at];
@@ -491,14 +502,18 @@ impl Nodes {
                 ask(&mut client, it).await
             })
             .await;
+            trust.note(&heard);
             let failure = match heard.read() {
                 Ok(answer) => return Ok((peer, answer)),
-                Err(CallError::Unavailable(text)) => CallError::Unavailable(text),
+                Err(again @ (CallError::Unavailable(_) | CallError::NotTrusted(_))) => again,
                 Err(other) => return Err(other),
             };
+            if let Some(reason) = trust.verdict(&round) {
+                return Err(reason.into());
+            }
             at = (at + 1) % self.0.peers.len();
             if !round.pause(false).await {
-                return Err(failure);
+                return Err(trust.verdict(&round).map_or(failure, CallError::from));
             }
         }
     }
@@ -568,35 +583,6 @@ fn millis(span: Duration) -> u32 {
     u32::try_from(span.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// The time of one call with all its repeats.
-struct Round {
-    until: Monotonic,
-    pause: Duration,
-}
-
-impl Round {
-    fn new(deadline: Duration) -> Round {
-        Round {
-            until: Monotonic::now().plus(deadline),
-            pause: PAUSE_MIN,
-        }
-    }
-
-    fn left(&self) -> Duration {
-        self.until.since(Monotonic::now())
-    }
-
-    /// Waits before the next attempt; false if there is no time for one. A hint needs no wait the first time.
-    async fn pause(&mut self, hinted: bool) -> bool {
-        let first = self.pause == PAUSE_MIN;
-        if !(hinted && first) {
-            world::sleep(self.pause.min(self.left())).await;
-        }
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
-        self.left() > Duration::ZERO
-    }
-}
-
 #[cfg(all(test, not(madsim)))]
 mod tests {
     use super::*;
@@ -628,13 +614,5 @@ mod tests {
         ] {
             assert_eq!(error.code(), code, "{error}");
         }
-    }
-
-    #[tokio::test]
-    async fn a_round_ends_at_its_deadline() {
-        let mut round = Round::new(Duration::ZERO);
-        assert!(!round.pause(true).await);
-        let mut round = Round::new(Duration::from_secs(3600));
-        assert!(round.pause(true).await);
     }
 }

@@ -280,11 +280,7 @@ fn what_cannot_be_meant_is_usage() {
         2,
         "--set mode is not KEY=VALUE",
     );
-    says(
-        &scene.ended(&["--set", "mod=x"]),
-        2,
-        "did you mean `mode`?",
-    );
+    says(&scene.ended(&["--set", "mod=x"]), 2, "did you mean `mode`?");
     says(&scene.ended(&["--sett", "mode=x"]), 2, "'--sett'");
     says(&scene.ended(&["--config", "/nowhere"]), 2, "/nowhere");
     let help = scene.ended(&["--help"]);

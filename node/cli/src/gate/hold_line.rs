@@ -8,7 +8,7 @@
 //! No answer is no permission. A held scope is for good as far as this push goes; silence may pass.
 
 use redlatch_journal::IndexKey;
-use redlatch_link::transport::{Dialer, Link};
+use redlatch_link::transport::{self, Dialer, Failed, Link};
 use redlatch_link::world::{self, Monotonic};
 use redlatch_link::{PeerIdentity, Role};
 use redlatch_proto::v1;
@@ -94,12 +94,20 @@ impl Gate {
         let answer = world::timeout(self.freshness, client.permit(request)).await;
         let answer = match answer {
             Ok(Ok(answer)) => answer.into_inner(),
-            Ok(Err(status)) => return Err(missing(status.message())),
+            Ok(Err(status)) => return Err(silent(&status)),
             Err(late) => return Err(missing(&late.to_string())),
         };
         let beat = own_beat(&line.key, &line.organism, &answer.permit_beat, nonce);
         let beat = beat.ok_or_else(|| missing("the answer is not the actuator's own"))?;
         judge(&beat, &intent).map(|()| Some(asked))
+    }
+}
+
+/// A certificate that is not accepted is for good; anything else may pass.
+fn silent(status: &tonic::Status) -> GateError {
+    match transport::failed(status) {
+        Failed::NotTrusted(reason) => GateError::Failed(reason.into()),
+        Failed::NeverConnected | Failed::CutOff => missing(&transport::words(status)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redlatch_link::exit::Failure;
+use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::world;
 use redlatch_proto::v1;
 use redlatch_proto::v1::hold_line_client::HoldLineClient;
@@ -30,6 +30,18 @@ pub(super) async fn run(client: &Client, common: &Common) -> Done {
     let outbox = outbox(client).await;
     let latches = latches(client).await;
     let hold = hold(client).await;
+    // Somebody whom nobody answers because of who they are is told so, and not that all are silent.
+    let failures = [
+        outbox.as_ref().err(),
+        latches.as_ref().err(),
+        hold.as_ref().err(),
+    ];
+    let refused = |failure: &&Failure| failure.code == ExitCode::Refused;
+    if let Some(all) = failures.into_iter().collect::<Option<Vec<_>>>()
+        && let Some(failure) = all.into_iter().find(refused)
+    {
+        return Err(failure.clone());
+    }
     let answer = json!({
         "outbox": shown(&outbox, outbox_json),
         "latches": shown(&latches, latches_json),
@@ -70,7 +82,7 @@ async fn outbox(client: &Client) -> Result<v1::OutboxResponse, Failure> {
 }
 
 fn late_failure(late: &world::DeadlinePassed) -> Failure {
-    Failure::new(redlatch_link::exit::ExitCode::Unavailable, late.to_string())
+    Failure::new(ExitCode::Unavailable, late.to_string())
 }
 
 /// Scope and reason of a signed entry, as far as they can be read.
@@ -223,7 +235,7 @@ async fn hold(client: &Client) -> Result<PermitBeatV1, Failure> {
     let beat = beat.map(|signed| signed.record().clone());
     beat.filter(|beat| beat.nonce == nonce).ok_or_else(|| {
         let text = "the answer is not the actuator's own";
-        Failure::new(redlatch_link::exit::ExitCode::Error, text)
+        Failure::new(ExitCode::Error, text)
     })
 }
 

@@ -6,7 +6,7 @@ use redlatch_proto::answer::NoAnswer;
 use tonic::{Code, Request, Response, Status};
 
 use super::CallError;
-use crate::exit;
+use crate::transport::{self, Failed, NotTrusted};
 use crate::world;
 
 /// How an attempt ended.
@@ -18,6 +18,8 @@ pub(super) enum Heard<T> {
     NotLeader(Option<String>, String),
     /// With another status of the node's service.
     None(NoAnswer, String),
+    /// The node and this process do not accept each other; nothing was sent.
+    NotTrusted(NotTrusted),
     /// No byte of the request reached a node's service.
     NeverSent(String),
     /// The request was on its way; nothing is known.
@@ -32,6 +34,7 @@ impl<T> Heard<T> {
             Heard::NotLeader(_, text) | Heard::NeverSent(text) | Heard::CutOff(text) => {
                 Err(CallError::Unavailable(text))
             }
+            Heard::NotTrusted(reason) => Err(CallError::NotTrusted(reason)),
             Heard::None(NoAnswer::Indeterminate, text) => Err(CallError::Unavailable(text)),
             Heard::None(kind, text) => Err(error(kind, text)),
         }
@@ -76,56 +79,17 @@ fn heard<T>(status: &Status) -> Heard<T> {
 
 /// A status that no service of a node wrote.
 fn of_transport<T>(status: &Status) -> Heard<T> {
-    let text = words(status);
-    // A TLS 1.3 server judges the client's certificate after the client thinks that it is connected;
-    // it reads no request before (`transport::listener`).
-    if text.contains("received fatal alert") {
-        return Heard::None(
-            NoAnswer::Denied,
-            format!("the node did not accept this certificate ({text})"),
-        );
-    }
+    let text = transport::words(status);
     match status.code() {
         Code::Unauthenticated | Code::PermissionDenied => Heard::None(NoAnswer::Denied, text),
         // The service is not served there.
         Code::Unimplemented => Heard::NeverSent(text),
-        _ if never_connected(status) => Heard::NeverSent(text),
-        _ => Heard::CutOff(text),
+        _ => match transport::failed(status) {
+            Failed::NotTrusted(reason) => Heard::NotTrusted(reason),
+            Failed::NeverConnected => Heard::NeverSent(text),
+            Failed::CutOff => Heard::CutOff(text),
+        },
     }
-}
-
-/// The status's text and its sources; the status's own `Display` repeats them all.
-fn words(status: &Status) -> String {
-    let mut text = status.message().to_owned();
-    if let Some(source) = std::error::Error::source(status) {
-        let more = exit::chain(source);
-        if more.contains(&text) {
-            text = more;
-        } else if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-    }
-    text
-}
-
-/// Whether the connection itself failed.
-#[cfg(not(madsim))]
-fn never_connected(status: &Status) -> bool {
-    let mut next: Option<&(dyn std::error::Error + 'static)> = std::error::Error::source(status);
-    while let Some(error) = next {
-        if error.is::<tonic::ConnectError>() {
-            return true;
-        }
-        next = error.source();
-    }
-    false
-}
-
-/// Whether the connection itself failed: the simulated network says so by these kinds only.
-#[cfg(madsim)]
-fn never_connected(status: &Status) -> bool {
-    let text = status.message().to_ascii_lowercase();
-    text.contains("refused")
 }
 
 #[cfg(test)]

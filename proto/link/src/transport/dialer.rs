@@ -1,6 +1,11 @@
 //! The calling end: channels that connect when first used and again whenever they were cut.
 //!
-//! A link is to one identity at one address. If somebody else answers there, no byte of a request is sent.
+//! ```text
+//!   TCP ─▶ TLS: is the peer who was dialled? ─▶ its first bytes: does it accept us? ─▶ requests
+//! ```
+//!
+//! A link is to one identity at one address. If somebody else answers there, or does not accept this process's
+//! certificate, no byte of a request is sent and the error says which of the two it is ([`super::NotTrusted`]).
 //! Retrying a call is the caller's decision; only connections are re-made here.
 
 use std::io;
@@ -10,13 +15,15 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
+use tokio::io::AsyncBufReadExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tonic::service::Interceptor;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Request, Status};
 
-use super::{Credentials, TransportError, verify};
+use super::{Credentials, TransportError, failure, verify};
 use crate::certificate::Admission;
 use crate::identity::PeerIdentity;
 
@@ -55,7 +62,10 @@ impl Dialer {
         let config = verify::client_config(&self.credentials, Admission::Exactly(peer.clone()))
             .map_err(|error| TransportError::Stopped(error.to_string()))?;
         let tls = TlsConnector::from(Arc::new(config));
-        let target: Arc<str> = address.into();
+        let target = Arc::new(Target {
+            address: address.to_owned(),
+            name: format!("{} at {address}", peer.short()),
+        });
         let channel = Endpoint::from(uri)
             .connect_timeout(CONNECT_DEADLINE)
             .http2_keep_alive_interval(KEEPALIVE)
@@ -71,16 +81,36 @@ impl Dialer {
     }
 }
 
+/// Whom a link dials.
+struct Target {
+    address: String,
+    /// For people.
+    name: String,
+}
+
+/// Shakes hands until both ends have accepted each other.
 async fn connect(
-    address: Arc<str>,
-    tls: TlsConnector,
-) -> io::Result<TokioIo<tokio_rustls::client::TlsStream<TcpStream>>> {
-    let tcp = TcpStream::connect(&*address).await?;
+    target: Arc<Target>,
+    connector: TlsConnector,
+) -> Result<TokioIo<TlsStream<TcpStream>>, tower::BoxError> {
+    let tcp = TcpStream::connect(&*target.address).await?;
     tcp.set_nodelay(true)?;
+    let ended = |error: io::Error| -> tower::BoxError {
+        match failure::not_trusted(&target.name, &error) {
+            Some(reason) => reason.into(),
+            None => error.into(),
+        }
+    };
     // No host name is sent or compared: the verifier knows whom to expect.
     let nobody = ServerName::from(std::net::IpAddr::from(Ipv4Addr::UNSPECIFIED));
-    let tls = tls.connect(nobody, tcp).await;
-    tls.map(TokioIo::new).map_err(verify::unwrapped)
+    let mut tls = connector.connect(nobody, tcp).await.map_err(ended)?;
+    // A TLS 1.3 client is done before the server has judged its certificate. A server of HTTP/2 speaks first
+    // (RFC 9113 §3.4), so its first bytes say that it has, and waiting for them keeps nobody waiting.
+    if tls.fill_buf().await.map_err(ended)?.is_empty() {
+        let text = "the peer closed the connection without a word";
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text).into());
+    }
+    Ok(TokioIo::new(tls))
 }
 
 /// Calls to one peer. Clones share one connection.

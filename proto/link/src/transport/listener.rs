@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   accept ──▶ handshake task (deadline, oldest gives way) ──▶ Connection{identity} ──▶ tonic ──▶ service
+//!     │                 └─ refused: alert, end of stream, what the peer still sends is read away
 //!     └─ an error never ends the loop; lack of descriptors slows it down
 //! ```
 //!
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio_rustls::TlsAcceptor;
@@ -35,6 +36,9 @@ use crate::identity::{PeerIdentity, Role};
 use crate::world;
 
 const HANDED_OVER_MAX: usize = 16;
+/// How long, and for how many bytes, a peer that was refused is listened to.
+const PARTING: Duration = Duration::from_secs(1);
+const PARTING_BYTES_MAX: usize = 64 << 10;
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 const KEEPALIVE: Duration = Duration::from_secs(10);
@@ -244,14 +248,23 @@ impl Door {
         let (acceptor, hand_over, deadline) =
             (self.acceptor.clone(), self.hand_over.clone(), self.deadline);
         world::spawn(async move {
+            let mut evicted = evicted;
             let shaken = tokio::select! {
                 biased;
-                _ = evicted => return,
+                _ = &mut evicted => return,
                 shaken = world::timeout(deadline, shake(&acceptor, tcp)) => shaken,
             };
             let (tls, identity) = match shaken {
                 Ok(Ok(authentic)) => authentic,
-                Ok(Err(error)) => return tracing::info!(%peer, %error, "connection refused"),
+                Ok(Err((error, tcp))) => {
+                    tracing::info!(%peer, %error, "connection refused");
+                    tokio::select! {
+                        biased;
+                        _ = evicted => {}
+                        () = part(tcp) => {}
+                    }
+                    return;
+                }
                 Err(_) => return tracing::info!(%peer, "connection refused: no handshake in time"),
             };
             match handshake.establish() {
@@ -276,14 +289,44 @@ impl Door {
 async fn shake(
     acceptor: &TlsAcceptor,
     tcp: TcpStream,
-) -> io::Result<(TlsStream<TcpStream>, PeerIdentity)> {
-    tcp.set_nodelay(true)?;
-    let tls = acceptor.accept(tcp).await.map_err(verify::unwrapped)?;
+) -> Result<(TlsStream<TcpStream>, PeerIdentity), (io::Error, TcpStream)> {
+    if let Err(error) = tcp.set_nodelay(true) {
+        return Err((error, tcp));
+    }
+    let tls = acceptor.accept(tcp).into_fallible().await;
+    let tls = tls.map_err(|(error, tcp)| (verify::unwrapped(error), tcp))?;
+    match identity(&tls) {
+        Ok(identity) => Ok((tls, identity)),
+        Err(error) => Err((error, tls.into_inner().0)),
+    }
+}
+
+fn identity(tls: &TlsStream<TcpStream>) -> io::Result<PeerIdentity> {
     let leaf = tls.get_ref().1.peer_certificates().and_then(<[_]>::first);
     // The verifier admitted this leaf a moment ago; here it is only read again.
     let leaf = leaf.ok_or_else(|| io::Error::other("no client certificate"))?;
-    let identity = Leaf::parse(leaf).map_err(io::Error::other)?.identity;
-    Ok((tls, identity))
+    Ok(Leaf::parse(leaf).map_err(io::Error::other)?.identity)
+}
+
+/// Closes a connection so that the peer reads why. The alert is on its way; but to close a socket with unread
+/// bytes in it sends a reset (RFC 9293 §3.10.4), and a reset takes from the peer what it has not read yet. So
+/// what a TLS 1.3 client has already sent after its handshake is read away, until it closes or is too much.
+async fn part(mut tcp: TcpStream) {
+    if tcp.shutdown().await.is_err() {
+        return;
+    }
+    let drained = async {
+        let (mut read, mut away) = (0, [0; 4096]);
+        while read < PARTING_BYTES_MAX {
+            match tcp.read(&mut away).await {
+                Ok(more) if more > 0 => read += more,
+                // The end, or nobody there to tell.
+                _ => return,
+            }
+        }
+    };
+    // Whoever does not close in time is cut off.
+    let _ = world::timeout(PARTING, drained).await;
 }
 
 /// An authenticated connection.

@@ -6,6 +6,8 @@
 //!     └──────────── Credentials (certificate, key, authority, pins; reloadable) ─────┘     caller(&request)
 //! ```
 //!
+//! What a failed call says about the connection, certificates above all, is told by [`failed`].
+//!
 //! Both worlds have the same names and signatures, so code that calls and serves has no `cfg`. What a
 //! caller may do is decided per method from [`caller`]; nothing here knows any method.
 //!
@@ -15,6 +17,7 @@
 mod address;
 mod config;
 mod error;
+mod failure;
 
 #[cfg(madsim)]
 #[path = "simulated.rs"]
@@ -40,6 +43,7 @@ mod world {
 pub use address::loopback_only;
 pub use config::{Limits, Tls};
 pub use error::TransportError;
+pub use failure::{Failed, NotTrusted, Rejection, failed, words};
 pub use world::{Credentials, Dialer, Introduction, Link, Listener, Routes, caller, serve};
 
 /// Names the type of a generated client that calls through a [`Link`]: `client_type!(path::to::NodeClient)`.

@@ -126,6 +126,16 @@ impl Verifier {
 
 type Checked = Result<HandshakeSignatureValid, Error>;
 
+/// Authorities may share a name; then only its signature tells that another one issued a certificate.
+fn of_chain(error: Error) -> Error {
+    match error {
+        Error::InvalidCertificate(CertificateError::BadSignature) => {
+            Error::InvalidCertificate(CertificateError::UnknownIssuer)
+        }
+        other => other,
+    }
+}
+
 fn refusal(reason: NotAuthorised) -> Error {
     Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(reason))))
 }
@@ -162,7 +172,8 @@ impl ClientCertVerifier for Verifier {
         let material = self.credentials.material();
         let verified = material
             .clients
-            .verify_client_cert(leaf, intermediates, now)?;
+            .verify_client_cert(leaf, intermediates, now)
+            .map_err(of_chain)?;
         self.authorise(&material, leaf, End::Client)?;
         Ok(verified)
     }
@@ -209,7 +220,8 @@ impl ServerCertVerifier for Verifier {
             intermediates,
             now,
             algorithms,
-        )?;
+        )
+        .map_err(of_chain)?;
         self.authorise(&material, leaf, End::Server)?;
         Ok(ServerCertVerified::assertion())
     }

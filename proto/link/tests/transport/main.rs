@@ -7,6 +7,7 @@
 mod authority;
 mod credentials;
 mod peers;
+mod refusals;
 mod service;
 mod strangers;
 mod zoo;

@@ -25,8 +25,8 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use crate::authority::{Authority, Files, key, leaf, organism, peer, pin, uri};
 use crate::service::{Running, anywhere, arrives_as};
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 
 /// One exhibit: a chain, the key it is shown with, and whether it gets in at either end.
 struct Specimen {
@@ -372,7 +372,7 @@ impl Zoo {
     }
 }
 
-fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+pub(crate) fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
@@ -392,7 +392,7 @@ impl Specimen {
 
 /// Believes everybody: the end that is not under test.
 #[derive(Debug)]
-struct Believer;
+pub(crate) struct Believer;
 
 impl ServerCertVerifier for Believer {
     fn verify_server_cert(
@@ -518,7 +518,13 @@ async fn is_spoken_to(dialer: &Dialer, shown: &Specimen) -> bool {
     let (stream, _) = tcp.accept().await.expect("accepted");
     let mut heard = vec![0; PREFACE.len()];
     let spoken = match TlsAcceptor::from(Arc::new(config)).accept(stream).await {
-        Ok(mut tls) => tls.read_exact(&mut heard).await.is_ok() && heard == PREFACE,
+        Ok(mut tls) => {
+            // A server of HTTP/2 speaks first, and that it does is what the dialer waits for.
+            tls.write_all(EMPTY_SETTINGS).await.is_ok()
+                && tls.flush().await.is_ok()
+                && tls.read_exact(&mut heard).await.is_ok()
+                && heard == PREFACE
+        }
         Err(_) => false,
     };
     calling.abort();
