@@ -1,8 +1,9 @@
 //! Landings on nine real processes: the demo with all its assertions, and who must be there for a decision.
 
+use redlatch_tests::cluster::PATIENCE;
 use redlatch_tests::organism::Organism;
 use redlatch_tests::process::{Answer, command};
-use redlatch_tests::{StateFolder, binary};
+use redlatch_tests::{StateFolder, binary, eventually};
 
 const REFUSED: i32 = 3;
 /// Longer than any decision takes, seconds.
@@ -105,4 +106,113 @@ fn one_verifier_may_be_down_but_neither_two_nor_the_sentinel() {
     let landed = organism.land(&second, WAIT);
     landed.says(0, &["3 votes opened"]);
     assert_eq!(organism.head(), Some(second));
+
+    every_process_shows_every_metric_of_its_page(&organism);
+    landings_are_counted(&organism);
+    a_stop_is_counted(&organism);
+}
+
+/// Names of the metrics below a heading of docs/metrics.md.
+fn metrics_of(heading: &str) -> Vec<String> {
+    let page = redlatch_tests::repository().join("docs/metrics.md");
+    let page = std::fs::read_to_string(page).expect("readable");
+    let section = page.split("\n## ").find(|it| it.starts_with(heading));
+    let rows = section.expect("the heading").lines();
+    let names = rows.filter_map(|row| row.strip_prefix("| `")?.split('`').next());
+    names.map(str::to_owned).collect()
+}
+
+fn every_process_shows_every_metric_of_its_page(organism: &Organism) {
+    for (heading, process) in [
+        ("Node", "n1"),
+        ("Verifier", "v1"),
+        ("Sentinel", "sentinel"),
+        ("Actuator", "actuator"),
+    ] {
+        let (names, shown) = (metrics_of(heading), organism.metrics(process));
+        assert!(names.len() >= 9, "{heading}: {names:?}");
+        for name in names {
+            assert!(
+                shown.contains(&format!("# TYPE {name} ")),
+                "{name} in {shown}"
+            );
+        }
+    }
+}
+
+/// v1 took part in three ballots; two of them had a sheet of three seals, which it opened.
+fn landings_are_counted(organism: &Organism) {
+    let verifier = |series: &str| organism.number("v1", &format!("redlatch_verifier_{series}"));
+    assert!(verifier("ballots_cast_total") >= 2.0);
+    assert!(verifier("votes_total{verdict=\"APPROVE\"}") >= 2.0);
+    assert_eq!(verifier("votes_total{verdict=\"REJECT\"}"), 0.0);
+    let git = "evaluator=\"git\"";
+    let approved = format!("findings_total{{{git},verdict=\"APPROVE\"}}");
+    assert!(verifier(&approved) >= 2.0);
+    assert!(verifier(&format!("evaluation_seconds_count{{{git}}}")) >= 2.0);
+    let burned = verifier("burned_commitments_total");
+    assert!(burned >= 6.0 && burned % 3.0 == 0.0, "{burned}");
+    assert!(verifier("released_shares_total") >= 1.0);
+    assert!(verifier("open_sessions_count") >= 2.0);
+    assert_eq!(verifier("evaluating_intents_count"), 0.0);
+    assert_eq!(verifier("key_epoch_number"), 1.0);
+    assert_eq!(verifier("boot_generation_number"), 1.0);
+    let again = organism.number("v3", "redlatch_verifier_boot_generation_number");
+    assert_eq!(again, 2.0, "v3 was started twice");
+
+    let sentinel = |series: &str| organism.number("sentinel", series);
+    assert!(sentinel("redlatch_sentinel_verdicts_total{kind=\"GREEN\"}") >= 1.0);
+    assert_eq!(sentinel("redlatch_sentinel_writer_generation_number"), 2.0);
+    assert_eq!(sentinel("redlatch_sentinel_outbox_head_number"), 0.0);
+    assert!(organism.number("actuator", "redlatch_actuator_permit_beats_total") >= 1.0);
+}
+
+fn a_stop_is_counted(organism: &Organism) {
+    let raise = [
+        "red",
+        "raise",
+        "--scope",
+        "subject:agent",
+        "--reason",
+        "counted",
+    ];
+    // The sentinel takes orders of operators: anybody else is turned away in the handshake, and told so.
+    let turned_away = organism.tool_disguised("clients/agent", &raise);
+    let why = "its organism, role or key is not admitted there";
+    turned_away.says(
+        REFUSED,
+        &["sentinel/sentinel at", why, "hint: use a certificate"],
+    );
+    let sentinel = |series: &str| organism.number("sentinel", series);
+    assert_eq!(
+        sentinel("redlatch_sentinel_reds_total{cause=\"order\"}"),
+        0.0
+    );
+
+    let raised = organism.tool(&raise);
+    assert_eq!(raised.code, Some(0), "{raised:#?}");
+    let actuator = |series: &str| organism.number("actuator", series);
+    eventually("the stop is complete", PATIENCE, || {
+        let ended = actuator("redlatch_actuator_attempts_ended_total{result=\"terminal\"}");
+        let open = sentinel("redlatch_sentinel_outbox_unacknowledged_count");
+        (ended == 1.0 && open == 0.0).then_some(())
+    });
+    assert_eq!(
+        actuator("redlatch_actuator_latch_to_terminal_seconds_count"),
+        1.0
+    );
+    assert_eq!(actuator("redlatch_actuator_latches_working_count"), 0.0);
+    assert_eq!(actuator("redlatch_actuator_reds_seen_total"), 1.0);
+    assert_eq!(actuator("redlatch_actuator_last_red_number"), 1.0);
+    assert!(actuator("redlatch_actuator_hold_scopes_count") >= 1.0);
+    assert!(actuator("redlatch_actuator_attempts_begun_total") >= 1.0);
+    let finished = "redlatch_actuator_commands_total{command=\"finish\",answer=\"accepted\"}";
+    assert!(actuator(finished) >= 1.0);
+    assert_eq!(
+        sentinel("redlatch_sentinel_reds_total{cause=\"order\"}"),
+        1.0
+    );
+    assert_eq!(sentinel("redlatch_sentinel_outbox_head_number"), 1.0);
+    let brought = "redlatch_sentinel_deliveries_total{target=\"actuator\",result=\"answered\"}";
+    assert!(sentinel(brought) >= 1.0);
 }

@@ -9,7 +9,7 @@
 //!   commands   every positive command passes the fence
 //!   mutants    no mutant and no symbolic constructor in shipped code
 //!   sizes      long functions and files: a list that only shrinks
-//!   documents  README commands, links, invariants against tests
+//!   documents  README commands, links, invariants against tests, metrics against code
 //! ```
 //!
 //! Every rule is a function from text to findings, and is shown a bad example beside it: a rule
@@ -31,6 +31,8 @@ mod finding;
 mod invariants;
 #[path = "tidy/leftovers.rs"]
 mod leftovers;
+#[path = "tidy/metrics.rs"]
+mod metrics;
 #[path = "tidy/mutants.rs"]
 mod mutants;
 #[path = "tidy/readme.rs"]

@@ -8,8 +8,8 @@ use redlatch_link::diagnostics::{
 use redlatch_proto::answer::NoAnswer;
 use redlatch_proto::v1::SubmitResponse;
 use redlatch_raft::node::{RaftMetrics, RaftRole};
-use redlatch_types::Canonical;
 use redlatch_types::event::Reply;
+use redlatch_types::{Canonical, Refusal};
 use tonic::Status;
 
 const SUBMITS: CounterName = CounterName::new("redlatch_node_submits_total");
@@ -67,6 +67,10 @@ impl NodeMetrics {
                 &[("class", class)],
             )
         };
+        // What can be counted is there from the start.
+        for refusal in Refusal::ALL {
+            refusals(registry, *refusal);
+        }
         NodeMetrics {
             accepted: registry.counter(SUBMITS, SUBMITS_HELP, &[("outcome", "accepted")]),
             leader_changes: registry.counter(LEADER_CHANGES, "Leaders seen after the first.", &[]),
@@ -106,10 +110,7 @@ impl NodeMetrics {
             Ok(answer) => match Reply::from_canonical(&answer.reply) {
                 Ok(Reply::Accepted(_)) => return self.accepted.increment(),
                 Ok(Reply::Refused(refusal)) => {
-                    let labels = [("code", refusal.code())];
-                    self.registry
-                        .counter(REFUSALS, "Refusals by code.", &labels)
-                        .increment();
+                    refusals(&self.registry, refusal).increment();
                     "refused"
                 }
                 Err(_) => "invalid",
@@ -150,12 +151,15 @@ impl NodeMetrics {
     }
 }
 
+fn refusals(registry: &Registry, refusal: Refusal) -> Counter {
+    let labels = [("code", refusal.code())];
+    registry.counter(REFUSALS, "Refusals by code.", &labels)
+}
+
 const SUBMITS_HELP: &str = "Commands brought to this node, by outcome.";
 
 #[cfg(all(test, not(madsim)))]
 mod tests {
-    use redlatch_types::Refusal;
-
     use super::*;
 
     #[test]

@@ -28,6 +28,7 @@ mod driver;
 pub mod evaluate;
 mod fellows;
 mod freeze;
+mod metrics;
 pub mod process;
 mod service;
 mod signer;

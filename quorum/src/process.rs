@@ -17,7 +17,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use redlatch_ballot::{OwnSeat, SealedShare, Terms, Verifier};
 use redlatch_link::Role;
-use redlatch_link::diagnostics::{Condition, Readiness};
+use redlatch_link::diagnostics::{Condition, Readiness, Registry};
 use redlatch_link::nodes::{self, Nodes};
 use redlatch_link::store::Store;
 use redlatch_link::transport::{
@@ -35,8 +35,9 @@ use crate::ceremony::{self, Conductor};
 use crate::driver;
 use crate::evaluate::Panel;
 use crate::fellows::{self, Boots, Fellow};
+use crate::metrics::VerifierMetrics;
 use crate::service::{CALLERS, Desk, VerifierService};
-use crate::signer::Signer;
+use crate::signer::{Signer, SignerParts};
 use crate::start::StartFailure;
 use crate::store::{self, KeptError};
 
@@ -62,6 +63,8 @@ pub struct VerifierParts<S> {
     pub fellows: BTreeMap<String, String>,
     /// Where its secrets come from.
     pub rng: ChaCha20Rng,
+    /// Where its numbers go.
+    pub metrics: Registry,
     /// Where it says what it waits for.
     pub readiness: Readiness,
 }
@@ -280,15 +283,16 @@ impl<S: Store> Assembled<S> {
             claim,
             alarm.clone(),
         ));
-        let signer = Arc::new(Signer::new(
-            parts.store.clone(),
-            machine,
-            fork(&mut parts.rng),
-            parts.policy.clone(),
-            parts.panel.clone(),
-            seat.verifier_id.clone(),
-            alarm.clone(),
-        ));
+        let signer = Arc::new(Signer::new(SignerParts {
+            store: parts.store.clone(),
+            verifier: machine,
+            rng: fork(&mut parts.rng),
+            policy: parts.policy.clone(),
+            panel: parts.panel.clone(),
+            verifier_id: seat.verifier_id.clone(),
+            alarm: alarm.clone(),
+            metrics: VerifierMetrics::new(&parts.metrics, parts.panel.names()),
+        }));
         let activation = Arc::new(Activation {
             store: parts.store.clone(),
             terms: terms.clone(),

@@ -57,6 +57,7 @@ impl Service for Verifier {
             nodes: config.nodes,
             fellows: config.fellows,
             rng: world::rng(),
+            metrics: diagnostics.metrics,
             readiness: diagnostics.readiness,
         })
         .await?;

@@ -29,6 +29,7 @@ use crate::alarm::{Alarm, FatalCause};
 use crate::driver;
 use crate::evaluate::Panel;
 use crate::freeze;
+use crate::metrics::{Step, VerifierMetrics};
 use crate::store::{self, KeptError};
 
 /// Why a coordinator gets no answer of the machine.
@@ -74,32 +75,40 @@ pub(crate) struct Signer<S> {
     panel: Panel,
     verifier_id: VerifierId,
     alarm: Alarm,
+    metrics: VerifierMetrics,
     confirmed: AtomicBool,
     /// Intents in hand, so that each is evaluated once.
     in_hand: std::sync::Mutex<BTreeMap<IntentDigest, Arc<Mutex<()>>>>,
 }
 
+/// What a signer is made of.
+pub(crate) struct SignerParts<S> {
+    pub(crate) store: S,
+    pub(crate) verifier: Verifier,
+    /// Where its nonces come from.
+    pub(crate) rng: ChaCha20Rng,
+    pub(crate) policy: Policy,
+    pub(crate) panel: Panel,
+    pub(crate) verifier_id: VerifierId,
+    pub(crate) alarm: Alarm,
+    pub(crate) metrics: VerifierMetrics,
+}
+
 impl<S: Store> Signer<S> {
-    pub(crate) fn new(
-        store: S,
-        verifier: Verifier,
-        rng: ChaCha20Rng,
-        policy: Policy,
-        panel: Panel,
-        verifier_id: VerifierId,
-        alarm: Alarm,
-    ) -> Signer<S> {
+    pub(crate) fn new(parts: SignerParts<S>) -> Signer<S> {
+        parts.metrics.booted(parts.verifier.generation());
         Signer {
-            store,
+            store: parts.store,
             machine: Mutex::new(Some(Machine {
-                verifier,
-                rng,
+                verifier: parts.verifier,
+                rng: parts.rng,
                 public: None,
             })),
-            policy,
-            panel,
-            verifier_id,
-            alarm,
+            policy: parts.policy,
+            panel: parts.panel,
+            verifier_id: parts.verifier_id,
+            alarm: parts.alarm,
+            metrics: parts.metrics,
             confirmed: AtomicBool::new(false),
             in_hand: std::sync::Mutex::new(BTreeMap::new()),
         }
@@ -114,6 +123,8 @@ impl<S: Store> Signer<S> {
     pub(crate) async fn adopt(&self, terms: Terms, share: Option<KeyShare>) {
         if let Some(machine) = self.machine.lock().await.as_mut() {
             machine.public = share.as_ref().map(|it| it.public().clone());
+            self.metrics
+                .adopted(terms.quorum_key().map(|key| key.epoch));
             machine.verifier.adopt(terms, share);
         }
     }
@@ -165,7 +176,9 @@ impl<S: Store> Signer<S> {
         if let Some(answer) = self.step(digest, first).await? {
             return Ok(answer);
         }
-        let findings = self.panel.evaluate(&frozen, &self.verifier_id).await;
+        let metrics = &self.metrics;
+        let findings = self.panel.evaluate(&frozen, &self.verifier_id, metrics);
+        let findings = findings.await;
         self.keep(&findings).await?;
         let evaluation = Evaluation {
             verdict: findings.verdict(),
@@ -233,13 +246,23 @@ impl<S: Store> Signer<S> {
         let Some(effects) = call(machine, stored.as_ref())? else {
             return Ok(None);
         };
-        match driver::run_effects(&self.store, effects).await {
-            Ok(answer) => Ok(answer),
+        let taken = Step::of(stored.as_ref(), &effects);
+        let done = driver::run_effects(&self.store, effects).await;
+        let answer = match done {
+            Ok(answer) => answer,
             Err(error) => {
                 *slot = None;
-                Err(self.failed(&KeptError::Store(error)))
+                return Err(self.failed(&KeptError::Store(error)));
             }
+        };
+        let sessions = machine.verifier.sessions_open();
+        self.metrics.stepped(taken.as_ref(), sessions);
+        if let Some(vote) = taken.and_then(|step| step.opened)
+            && let Some(findings) = self.findings(vote.findings_digest).await?
+        {
+            self.metrics.opened(&findings);
         }
+        Ok(answer)
     }
 
     async fn keep(&self, findings: &FindingsV1) -> Result<(), NoVote> {
@@ -265,7 +288,10 @@ impl<S: Store> Signer<S> {
     }
 
     fn turn(&self, digest: IntentDigest) -> Arc<Mutex<()>> {
-        Arc::clone(self.hands().entry(digest).or_default())
+        let mut hands = self.hands();
+        let turn = Arc::clone(hands.entry(digest).or_default());
+        self.metrics.in_hand(hands.len());
+        turn
     }
 
     /// Forgets an intent that nobody else has in hand.
@@ -278,6 +304,7 @@ impl<S: Store> Signer<S> {
         {
             hands.remove(digest);
         }
+        self.metrics.in_hand(hands.len());
     }
 
     fn hands(&self) -> std::sync::MutexGuard<'_, BTreeMap<IntentDigest, Arc<Mutex<()>>>> {

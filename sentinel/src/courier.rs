@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redlatch_link::store::Store;
-use redlatch_link::transport::{Dialer, TransportError};
+use redlatch_link::transport::{self, Dialer, Failed, NotTrusted, TransportError};
 use redlatch_link::{PeerIdentity, Role, client_type, world};
 use redlatch_proto::v1;
 use redlatch_proto::v1::authority_client::AuthorityClient;
@@ -19,6 +19,7 @@ use redlatch_types::{Canonical, Digest, Envelope, NodeId, OutboxEpoch};
 use redlatch_watch::outbox::{Delivery, Head, Memory, Receiver};
 
 use crate::desk::Desk;
+use crate::metrics::{Outcome, SentinelMetrics};
 
 /// How long one attempt may take.
 const ATTEMPT: Duration = Duration::from_secs(5);
@@ -28,10 +29,25 @@ const BEAT_ATTEMPT: Duration = Duration::from_secs(1);
 type Node = client_type!(AuthorityClient);
 type Actuator = client_type!(RedLineClient);
 
+/// What the actuator is called where deliveries are counted.
+const ACTUATOR: &str = "actuator";
+
 /// Links to everybody whom a RED goes to.
 pub(crate) struct Couriers {
-    nodes: BTreeMap<NodeId, Node>,
+    /// With their names.
+    nodes: BTreeMap<NodeId, (String, Node)>,
     actuator: Actuator,
+}
+
+/// Why a receiver gave no answer that can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoAnswer {
+    /// Receiver and sentinel do not accept each other's certificates.
+    NotTrusted(NotTrusted),
+    /// Not before the deadline.
+    Late,
+    /// Any other reason.
+    Failed,
 }
 
 impl Couriers {
@@ -56,7 +72,7 @@ impl Couriers {
             if let Some(address) = nodes.get(node.name.as_str()) {
                 let link = link(Role::Node, node.name.as_str(), address)?;
                 let client = AuthorityClient::with_interceptor(link.channel(), link.introduction());
-                clients.insert(node.node_id, client);
+                clients.insert(node.node_id, (node.name.to_string(), client));
             }
         }
         let link = link(Role::Actuator, roster.actuator.name.as_str(), actuator)?;
@@ -66,8 +82,14 @@ impl Couriers {
         })
     }
 
+    /// The names of all whom it delivers to.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &str> {
+        let nodes = self.nodes.values().map(|(name, _)| name.as_str());
+        nodes.chain([ACTUATOR])
+    }
+
     /// Brings a segment to the actuator; gives what it has stored.
-    async fn red(&self, segment: &[Envelope]) -> Option<Head> {
+    async fn red(&self, segment: &[Envelope]) -> Result<Head, NoAnswer> {
         let request = v1::RedRequest {
             segment: segment.iter().map(Canonical::to_canonical).collect(),
         };
@@ -77,7 +99,7 @@ impl Couriers {
     }
 
     /// Brings a beat to the actuator; gives what it has stored.
-    pub(crate) async fn beat(&self, beat: &Envelope) -> Option<Head> {
+    pub(crate) async fn beat(&self, beat: &Envelope) -> Result<Head, NoAnswer> {
         let request = v1::BeatRequest {
             beat: beat.to_canonical(),
         };
@@ -88,8 +110,9 @@ impl Couriers {
     }
 
     /// Brings a command to one node. Whatever it answers, it holds a RED from the moment it has read it (D2).
-    async fn submit(&self, node: NodeId, command: &RawCommand) {
-        let Some(client) = self.nodes.get(&node) else {
+    /// Nothing is counted for a node without an address.
+    async fn submit(&self, node: NodeId, command: &RawCommand, metrics: &SentinelMetrics) {
+        let Some((name, client)) = self.nodes.get(&node) else {
             return;
         };
         let request = v1::SubmitRequest {
@@ -97,34 +120,36 @@ impl Couriers {
             receipt_wait_ms: 0,
         };
         let mut client = client.clone();
-        let _ = heard(
-            world::timeout(ATTEMPT, client.submit(request)).await,
-            "node",
-        );
+        let answer = world::timeout(ATTEMPT, client.submit(request)).await;
+        metrics.delivered(name, Outcome::of(&heard(answer, name)));
     }
 }
 
 fn heard<T>(
     answer: Result<Result<tonic::Response<T>, tonic::Status>, world::DeadlinePassed>,
     what: &str,
-) -> Option<T> {
+) -> Result<T, NoAnswer> {
     match answer {
-        Ok(Ok(answer)) => Some(answer.into_inner()),
+        Ok(Ok(answer)) => Ok(answer.into_inner()),
         Ok(Err(status)) => {
-            tracing::debug!(what, status = status.message(), "not delivered");
-            None
+            tracing::debug!(what, status = transport::words(&status), "not delivered");
+            match transport::failed(&status) {
+                Failed::NotTrusted(reason) => Err(NoAnswer::NotTrusted(reason)),
+                Failed::NeverConnected | Failed::CutOff => Err(NoAnswer::Failed),
+            }
         }
         Err(late) => {
             tracing::debug!(what, %late, "not delivered");
-            None
+            Err(NoAnswer::Late)
         }
     }
 }
 
-fn head(number: u64, root: &[u8]) -> Option<Head> {
-    Some(Head {
+fn head(number: u64, root: &[u8]) -> Result<Head, NoAnswer> {
+    let root = root.try_into().map_err(|_| NoAnswer::Failed)?;
+    Ok(Head {
         number: OutboxEpoch(number),
-        root: Digest(root.try_into().ok()?),
+        root: Digest(root),
     })
 }
 
@@ -136,7 +161,9 @@ pub(crate) fn dispatch<S: Store>(desk: Arc<Desk<S>>, delivery: Delivery) {
 async fn deliver<S: Store>(desk: Arc<Desk<S>>, delivery: Delivery) {
     match delivery.to {
         Receiver::Actuator => {
-            if let Some(head) = desk.couriers.red(&delivery.segment).await {
+            let stored = desk.couriers.red(&delivery.segment).await;
+            desk.metrics.delivered(ACTUATOR, Outcome::of(&stored));
+            if let Ok(head) = stored {
                 // A machine that is gone needs no answer.
                 let _ = desk.remembered(Memory::Actuator, head).await;
             }
@@ -144,11 +171,11 @@ async fn deliver<S: Store>(desk: Arc<Desk<S>>, delivery: Delivery) {
         Receiver::Node(node) => {
             if !delivery.segment.is_empty() {
                 let command = RawCommand::LatchRed(delivery.segment);
-                desk.couriers.submit(node, &command).await;
+                desk.couriers.submit(node, &command, &desk.metrics).await;
             }
             for acknowledgement in delivery.closing {
                 let command = RawCommand::AcknowledgeOutbox(acknowledgement);
-                desk.couriers.submit(node, &command).await;
+                desk.couriers.submit(node, &command, &desk.metrics).await;
             }
             desk.news.notify_one();
         }

@@ -36,6 +36,7 @@ use tokio::sync::{Mutex, Notify};
 use crate::alarm::Alarm;
 use crate::courier::Couriers;
 use crate::driver;
+use crate::metrics::{Cause, SentinelMetrics};
 use crate::store::{self, KeptError, KnownV1};
 
 /// The machine is gone: the process is about to end.
@@ -98,6 +99,7 @@ pub(crate) struct Desk<S> {
     /// Everybody who is enrolled; who may order a stop is decided by kind.
     pub(crate) subjects: Vec<ClientIdentityV1>,
     pub(crate) couriers: Couriers,
+    pub(crate) metrics: SentinelMetrics,
     pub(crate) alarm: Alarm,
     pub(crate) begun: Monotonic,
     pub(crate) machine: Mutex<Option<Machine>>,
@@ -206,6 +208,7 @@ impl<S: Store> Desk<S> {
         });
         let numbers = numbers.await.map_err(|Stopped| NotObeyed::Stopping)?;
         let number = numbers.first().copied().unwrap_or_default();
+        self.metrics.raised(Cause::Order);
         tracing::warn!(outbox_epoch = %number, reason = %order.record().reason, "RED by order");
         let store = self.store.clone();
         let kept = world::blocking(move || store::obey(&store, &id, number)).await;
@@ -267,6 +270,17 @@ impl<S: Store> Desk<S> {
         let entries = outbox.entries();
         let entries = entries.map(|(_, entry)| (entry.envelope.clone(), entry.progress));
         Ok((entries.collect(), outbox.head().number, outbox.health()))
+    }
+
+    /// Shows where the outbox stands.
+    pub(crate) async fn show(&self) -> Result<(), Stopped> {
+        let held = self.machine.lock().await;
+        let outbox = &held.as_ref().ok_or(Stopped)?.outbox;
+        let entries = outbox.entries();
+        let open = entries.filter(|(_, entry)| entry.progress != Progress::Closed);
+        let open: Vec<OutboxEpoch> = open.map(|(number, _)| number).collect();
+        self.metrics.show(outbox.head().number, &open);
+        Ok(())
     }
 
     /// What the actuator or the journal remembers of the outbox.

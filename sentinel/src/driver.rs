@@ -14,6 +14,7 @@ use redlatch_watch::verdict::{self, Silence};
 use crate::alarm::{Alarm, FatalCause};
 use crate::courier;
 use crate::desk::{Desk, Machine, Stopped};
+use crate::metrics::{Cause, SILENT};
 use crate::store::{self, KeptError};
 
 /// Carries out what the outbox wants.
@@ -63,6 +64,7 @@ pub(crate) async fn run_judge<S: Store>(
             }
             verdict::Effect::Raise(call) => {
                 tracing::warn!(reason = %call.reason, "RED by rule");
+                desk.metrics.raised(Cause::Rule);
                 let request = call.into_request(machine.draw(), machine.state_time);
                 let mut out = Vec::new();
                 let now = desk.now();
@@ -71,9 +73,13 @@ pub(crate) async fn run_judge<S: Store>(
                 desk.news.notify_one();
             }
             verdict::Effect::State(verdict) => {
+                desk.metrics.judged(verdict.verdict.word());
                 said = Ok(Envelope::seal(desk.scope, &desk.key, &*verdict));
             }
-            verdict::Effect::Silent(silence) => said = Err(silence),
+            verdict::Effect::Silent(silence) => {
+                desk.metrics.judged(SILENT);
+                said = Err(silence);
+            }
         }
     }
     Ok(said)

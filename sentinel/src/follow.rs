@@ -17,8 +17,12 @@ use redlatch_types::event::Event;
 use redlatch_types::records::RosterV1;
 use redlatch_watch::outbox::Memory;
 
+use crate::courier::NoAnswer;
 use crate::desk::{Desk, Stopped};
+use crate::metrics::Outcome;
 
+/// How often the numbers are shown afresh: ages grow by themselves.
+const SHOW_EVERY: Duration = Duration::from_millis(250);
 /// Between two beats. The actuator calls the sentinel silent after one second.
 const BEAT: Duration = Duration::from_millis(250);
 /// Longest time without a look at what is due.
@@ -40,15 +44,26 @@ pub(crate) async fn beat<S: Store>(desk: Arc<Desk<S>>, condition: Condition) {
         let Ok(beat) = desk.beat().await else {
             return;
         };
-        if let Some(head) = desk.couriers.beat(&beat).await {
-            if desk.remembered(Memory::Actuator, head).await.is_err() {
-                return;
+        let beaten = desk.couriers.beat(&beat).await;
+        desk.metrics.beaten(Outcome::of(&beaten));
+        match beaten {
+            Ok(head) => {
+                if desk.remembered(Memory::Actuator, head).await.is_err() {
+                    return;
+                }
+                condition.met();
             }
-            condition.met();
-        } else {
-            condition.unmet("the actuator does not answer");
+            Err(NoAnswer::NotTrusted(reason)) => condition.unmet(reason.to_string()),
+            Err(_) => condition.unmet("the actuator does not answer"),
         }
         world::sleep(BEAT).await;
+    }
+}
+
+/// Shows numbers until the machine is gone.
+pub(crate) async fn show<S: Store>(desk: Arc<Desk<S>>) {
+    while desk.show().await.is_ok() {
+        world::sleep(SHOW_EVERY).await;
     }
 }
 

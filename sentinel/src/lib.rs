@@ -22,6 +22,7 @@ mod courier;
 mod desk;
 mod driver;
 mod follow;
+mod metrics;
 pub mod process;
 pub mod rules;
 mod service;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use rand_chacha::ChaCha20Rng;
 use redlatch_link::Role;
-use redlatch_link::diagnostics::Readiness;
+use redlatch_link::diagnostics::{Readiness, Registry};
 use redlatch_link::follow::Follower;
 use redlatch_link::nodes;
 use redlatch_link::store::Store;
@@ -36,6 +36,7 @@ use crate::courier::Couriers;
 use crate::desk::{Desk, Machine, at_genesis};
 use crate::driver;
 use crate::follow;
+use crate::metrics::SentinelMetrics;
 use crate::service::{CALLERS, SentinelService};
 use crate::start::StartFailure;
 use crate::store::{self, Stored};
@@ -64,6 +65,8 @@ pub struct SentinelParts<S> {
     pub actuator: String,
     /// Where ids and nonces come from.
     pub rng: ChaCha20Rng,
+    /// Where its numbers go.
+    pub metrics: Registry,
     /// Where it says what it waits for.
     pub readiness: Readiness,
 }
@@ -113,6 +116,7 @@ impl SentinelProcess {
         let tasks = vec![
             world::spawn(follow::repeat(Arc::clone(&desk))),
             world::spawn(follow::beat(Arc::clone(&desk), beating)),
+            world::spawn(follow::show(Arc::clone(&desk))),
             world::spawn(follow::journal(desk, follower, genesis.roster, compared)),
         ];
         Ok(SentinelProcess {
@@ -224,13 +228,17 @@ async fn assemble<S: Store>(
     let mut effects = Vec::new();
     let outbox = open_outbox(&stored, &parts.key, scope, genesis, &mut effects);
     let generation = outbox.generation();
+    let couriers = Couriers::new(dialer, &genesis.roster, &parts.nodes, &parts.actuator)?;
+    let metrics = SentinelMetrics::new(&parts.metrics, couriers.targets());
+    metrics.opened(generation);
     let desk = Arc::new(Desk {
         store: parts.store,
         scope,
         key: parts.key,
         policy: parts.policy,
         subjects: genesis.subjects.clone(),
-        couriers: Couriers::new(dialer, &genesis.roster, &parts.nodes, &parts.actuator)?,
+        couriers,
+        metrics,
         alarm: Alarm::new(),
         begun: Monotonic::now(),
         machine: Mutex::new(Some(Machine {

@@ -58,6 +58,7 @@ impl Service for Sentinel {
             nodes: config.nodes,
             actuator: config.actuator,
             rng: world::rng(),
+            metrics: diagnostics.metrics,
             readiness: diagnostics.readiness,
         })
         .await?;

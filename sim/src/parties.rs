@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 use madsim::runtime::{Handle, NodeHandle};
 use redlatch_actuator::{ActuatorParts, ActuatorProcess};
 use redlatch_ballot::FrozenIntent;
-use redlatch_link::diagnostics::Readiness;
+use redlatch_link::diagnostics::{Readiness, Registry};
 use redlatch_link::store::SimDisk;
 use redlatch_link::{Role, exit, world};
 use redlatch_node::PartyAddresses;
@@ -209,6 +209,7 @@ impl Post {
             nodes: nodes(),
             fellows: verifiers_but(self.who),
             rng: world::rng(),
+            metrics: Registry::new(),
             readiness,
         };
         let process = VerifierProcess::start(parts).await.map_err(chain)?;
@@ -236,6 +237,7 @@ impl Post {
             nodes: nodes(),
             actuator: RED_LINE.to_owned(),
             rng: world::rng(),
+            metrics: Registry::new(),
             readiness,
         };
         let process = SentinelProcess::start(parts).await.map_err(chain)?;
@@ -257,6 +259,7 @@ impl Post {
             hold_line: socket(HOLD_LINE),
             nodes: nodes(),
             rng: world::rng(),
+            metrics: Registry::new(),
             readiness,
         };
         let process = ActuatorProcess::start(parts).await.map_err(chain)?;

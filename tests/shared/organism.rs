@@ -112,10 +112,7 @@ impl Organism {
     }
 
     fn wait_ready(&mut self, name: &str) {
-        let text = std::fs::read_to_string(self.config_of(name)).expect("made by init");
-        let config: toml::Table = text.parse().expect("TOML");
-        let address = config["listen"]["diagnostics"].as_str().expect("a text");
-        let address: SocketAddr = address.parse().expect("an address");
+        let address = self.diagnostics(name);
         let process = self.running.get_mut(name).expect("it runs");
         eventually(&format!("{name} is ready"), PATIENCE, || {
             if let Some(status) = process.ended() {
@@ -123,6 +120,31 @@ impl Organism {
             }
             page(address, "/readyz").filter(|(code, _)| *code == 200)
         });
+    }
+
+    fn diagnostics(&self, name: &str) -> SocketAddr {
+        let text = std::fs::read_to_string(self.config_of(name)).expect("made by init");
+        let config: toml::Table = text.parse().expect("TOML");
+        let address = config["listen"]["diagnostics"].as_str().expect("a text");
+        address.parse().expect("an address")
+    }
+
+    /// What a process that runs counts, as a scraper reads it.
+    pub fn metrics(&self, name: &str) -> String {
+        let page = page(self.diagnostics(name), "/metrics");
+        let (code, body) = page.expect("it runs");
+        assert_eq!(code, 200, "{body}");
+        body
+    }
+
+    /// The value of one series of a process, by its name with its labels.
+    #[track_caller]
+    pub fn number(&self, name: &str, series: &str) -> f64 {
+        let metrics = self.metrics(name);
+        let mut lines = metrics.lines();
+        let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        let value = value.unwrap_or_else(|| panic!("no {series} of {name} in {metrics}"));
+        value.parse().expect("a number")
     }
 
     /// Starts a process that was stopped, on the state that it left.
@@ -144,6 +166,16 @@ impl Organism {
         let mut tool = command(&binary("redlatch"));
         tool.arg("--dir").arg(self.place());
         Answer::of(tool.args(arguments))
+    }
+
+    /// Runs the tool as the operator, but with the certificate of another folder of the organism.
+    pub fn tool_disguised(&self, place: &str, arguments: &[&str]) -> Answer {
+        let mut tool = command(&binary("redlatch"));
+        let place = self.place().join(place);
+        for (key, file) in [("CERTIFICATE", "tls.pem"), ("KEY", "tls.key")] {
+            tool.env(format!("REDLATCH_TLS__{key}"), place.join(file));
+        }
+        Answer::of(tool.arg("--dir").arg(self.place()).args(arguments))
     }
 
     /// Makes a commit that adds one file; its id.

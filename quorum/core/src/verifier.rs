@@ -97,6 +97,11 @@ impl Verifier {
         self.generation
     }
 
+    /// Ballots in memory, of at most [`SESSIONS_OPEN_MAX`].
+    pub fn sessions_open(&self) -> usize {
+        self.sessions.len()
+    }
+
     /// Whether a share of the key in force is at hand.
     pub fn can_sign(&self) -> bool {
         self.current_share().is_some()

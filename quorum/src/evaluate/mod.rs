@@ -18,9 +18,11 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
 use redlatch_ballot::FrozenIntent;
-use redlatch_link::world;
+use redlatch_link::world::{self, Monotonic};
 use redlatch_types::records::{FindingV1, FindingsV1, Text, VoteVerdict};
 use redlatch_types::{Name, VerifierId};
+
+use crate::metrics::VerifierMetrics;
 
 /// Most sentences of one finding.
 const SENTENCES_MAX: usize = 32;
@@ -93,16 +95,27 @@ impl Panel {
         }
     }
 
+    /// The names of its evaluators.
+    pub(crate) fn names(&self) -> impl Iterator<Item = Name> {
+        self.evaluators.iter().map(|it| it.name())
+    }
+
     /// Runs all evaluators beside each other.
     pub(crate) async fn evaluate(
         &self,
         intent: &Arc<FrozenIntent>,
         verifier_id: &VerifierId,
+        metrics: &VerifierMetrics,
     ) -> FindingsV1 {
-        let running = self
-            .evaluators
-            .iter()
-            .map(|it| one(Arc::clone(it), Arc::clone(intent), self.deadline));
+        let running = self.evaluators.iter().map(|it| {
+            let look = one(Arc::clone(it), Arc::clone(intent), self.deadline);
+            async move {
+                let begun = Monotonic::now();
+                let finding = look.await;
+                metrics.evaluated(&finding.evaluator, begun.elapsed());
+                finding
+            }
+        });
         FindingsV1 {
             intent_digest: intent.digest(),
             verifier_id: verifier_id.clone(),
@@ -133,6 +146,7 @@ async fn one(
 
 #[cfg(all(test, not(madsim)))]
 mod tests {
+    use redlatch_link::diagnostics::Registry;
     use redlatch_types::IntentDigest;
 
     use super::*;
@@ -168,8 +182,9 @@ mod tests {
             .collect();
         let panel = Panel::new(evaluators, Duration::from_millis(50));
         let intent = Arc::new(land_intent(&[], &[1; 20], vec![]));
+        let metrics = VerifierMetrics::new(&Registry::new(), panel.names());
         panel
-            .evaluate(&intent, &"va".parse().expect("a name"))
+            .evaluate(&intent, &"va".parse().expect("a name"), &metrics)
             .await
     }
 

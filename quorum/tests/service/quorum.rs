@@ -12,7 +12,7 @@ use redlatch_ballot::coordinator::{Abstention, Deadlines, Request};
 use redlatch_ballot::messages::{BallotPacketV1, PublicKeyPackageV1, SealedAnswerV1};
 use redlatch_ballot::{Coordinator, FreezeProof, FrozenIntent, QuorumKey, Step, Terms};
 use redlatch_journal::development::{Parties, Subject};
-use redlatch_link::diagnostics::Readiness;
+use redlatch_link::diagnostics::{Readiness, Registry};
 use redlatch_link::store::SimDisk;
 use redlatch_link::transport::{Dialer, Limits, Listener};
 use redlatch_link::world::JoinHandle;
@@ -200,6 +200,7 @@ impl Quorum {
             nodes: BTreeMap::from([("n1".to_owned(), self.node_address.clone())]),
             fellows,
             rng: ChaCha20Rng::from_seed([self.seed; 32]),
+            metrics: Registry::new(),
             readiness: readiness.clone(),
         };
         let process = VerifierProcess::start(parts).await?;

@@ -31,6 +31,7 @@ use crate::alarm::Alarm;
 use crate::attempts::{self, Attempts, LatchRefused};
 use crate::driver;
 use crate::hold::{self, Hold, LiveGrounds, NotNarrowed, SeenV1};
+use crate::metrics::ActuatorMetrics;
 use crate::store::{self, KnownV1};
 use crate::verify_red::{NotAuthentic, RedVerifier};
 
@@ -120,6 +121,7 @@ pub(crate) struct Desk<S> {
     pub(crate) verifier: RedVerifier,
     pub(crate) nodes: Nodes,
     pub(crate) alarm: Alarm,
+    pub(crate) metrics: ActuatorMetrics,
     pub(crate) begun: Monotonic,
     pub(crate) machine: Mutex<Option<Machine>>,
     /// The next time at which something is due may have changed.
@@ -150,8 +152,12 @@ impl<S: Store> Desk<S> {
             machine.hold.handle_red(red, source, &mut out);
         }
         let before = machine.hold.seen();
+        let stores = |effect: &&hold::Effect| matches!(effect, hold::Effect::Persist(_));
+        let taken = out.iter().filter(stores).count();
         match driver::run_hold(self, out).await {
             Ok(stored) => {
+                self.metrics.took(taken);
+                machine.show(&self.metrics);
                 self.news.notify_one();
                 Ok(stored.unwrap_or(before))
             }
@@ -169,6 +175,7 @@ impl<S: Store> Desk<S> {
         let mut held = self.machine.lock().await;
         let machine = held.as_mut().ok_or(NotHeard::Stopping)?;
         machine.hold.handle_beat(&beat, self.now());
+        self.metrics.heard_beat();
         Ok(machine.hold.seen())
     }
 
@@ -178,6 +185,7 @@ impl<S: Store> Desk<S> {
         let machine = held.as_ref().ok_or(Stopped)?;
         let beat = machine.hold.permit_beat(nonce, self.now());
         drop(held);
+        self.metrics.permitted();
         Ok(Envelope::seal(self.scope, &self.key, &beat))
     }
 
@@ -319,14 +327,26 @@ impl<S: Store> Desk<S> {
             Ok(_) => driver::run_attempts(self, acting).await,
             Err(Stopped) => Err(Stopped),
         };
-        if done.is_err() {
-            *held = None;
+        match held.as_ref().filter(|_| done.is_ok()) {
+            Some(machine) => machine.show(&self.metrics),
+            None => *held = None,
         }
         done
     }
 }
 
 impl Machine {
+    /// The current attempt at each latch whose stop is not complete.
+    pub(crate) fn at_work(&self) -> impl Iterator<Item = (LatchNumber, Digest)> {
+        let works = self.attempts.works();
+        works.map(|work| (work.latch.latch_epoch, work.attempt.digest()))
+    }
+
+    /// Shows what is held.
+    pub(crate) fn show(&self, metrics: &ActuatorMetrics) {
+        metrics.holds(self.hold.seen().number, self.hold.held().count());
+    }
+
     /// Moves on by a proven leaf.
     fn take_in(
         &mut self,

@@ -13,6 +13,7 @@ use crate::alarm::{Alarm, FatalCause};
 use crate::attempts::{self, SafetyCommand};
 use crate::desk::{Desk, Stopped};
 use crate::hold::{self, SeenV1};
+use crate::metrics::{self, ACCEPTED, NO_ANSWER};
 use crate::store::{self, KeptError};
 
 /// How long a command is carried from node to node; then it is the attempts' matter again.
@@ -45,11 +46,14 @@ pub(crate) async fn run_attempts<S: Store>(
     for effect in effects {
         match effect {
             attempts::Effect::Persist(attempt) => {
+                let current = attempt.attempt.digest();
+                desk.metrics.works_on(attempt.latch.latch_epoch, current);
                 let store = desk.store.clone();
                 let kept = world::blocking(move || store::keep_attempt(&store, &attempt)).await;
                 durable(desk, kept)?;
             }
             attempts::Effect::Forget(latch) => {
+                desk.metrics.is_over(latch);
                 let store = desk.store.clone();
                 let kept = world::blocking(move || store::forget_attempt(&store, latch)).await;
                 durable(desk, kept)?;
@@ -83,6 +87,7 @@ async fn submit<S: Store>(
     attempt: Digest,
     command: SafetyCommand,
 ) {
+    let word = metrics::word(&command);
     let command = RawCommand::from(command).to_canonical();
     let (again, no_receipt) = (Again::SameAnswer, Duration::ZERO);
     let sent = desk
@@ -91,13 +96,18 @@ async fn submit<S: Store>(
     match sent.await {
         Ok(submitted) => {
             let reply = submitted.accepted();
+            let answer = reply.as_ref().err().map_or(ACCEPTED, |it| it.code());
+            desk.metrics.answered(word, answer);
             if let Err(refusal) = &reply {
                 tracing::debug!(%latch, %refusal, "a safety command is refused");
             }
             // A machine that is gone needs no answer.
             let _ = desk.reply(latch, attempt, &reply).await;
         }
-        Err(error) => tracing::debug!(%latch, %error, "no answer to a safety command"),
+        Err(error) => {
+            desk.metrics.answered(word, NO_ANSWER);
+            tracing::debug!(%latch, %error, "no answer to a safety command");
+        }
     }
     desk.news.notify_one();
 }

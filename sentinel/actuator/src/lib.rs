@@ -32,6 +32,7 @@ mod desk;
 mod driver;
 mod follow;
 pub mod hold;
+mod metrics;
 pub mod process;
 mod service;
 mod start;

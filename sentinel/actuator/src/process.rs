@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
-use redlatch_link::diagnostics::Readiness;
+use redlatch_link::diagnostics::{Readiness, Registry};
 use redlatch_link::follow::Follower;
 use redlatch_link::nodes::{self, Nodes};
 use redlatch_link::store::Store;
@@ -34,6 +34,7 @@ use crate::desk::{Desk, Machine};
 use crate::driver;
 use crate::follow::{self, Reader};
 use crate::hold::{Hold, SeenV1};
+use crate::metrics::ActuatorMetrics;
 use crate::service::{HOLD_CALLERS, HoldService, RED_CALLERS, RedService, red_limits};
 use crate::start::StartFailure;
 use crate::store::{self, Stored};
@@ -59,6 +60,8 @@ pub struct ActuatorParts<S> {
     pub nodes: BTreeMap<String, String>,
     /// Where nonces and keys come from.
     pub rng: ChaCha20Rng,
+    /// Where its numbers go.
+    pub metrics: Registry,
     /// Where it says what it waits for.
     pub readiness: Readiness,
 }
@@ -216,6 +219,8 @@ async fn assemble<S: Store>(
     };
     let mut effects = Vec::new();
     let machine = machine(stored, signer, parts.rng, &mut effects);
+    let metrics = ActuatorMetrics::new(&parts.metrics, machine.at_work());
+    machine.show(&metrics);
     let desk = Arc::new(Desk {
         store: parts.store,
         scope: genesis.scope(),
@@ -226,6 +231,7 @@ async fn assemble<S: Store>(
         },
         nodes: Nodes::new(&dialer, &members)?,
         alarm: Alarm::new(),
+        metrics,
         begun: Monotonic::now(),
         machine: Mutex::new(Some(machine)),
         rescheduled: Notify::new(),

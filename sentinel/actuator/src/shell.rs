@@ -56,6 +56,7 @@ impl Service for Actuator {
             hold_line: config.listen.hold,
             nodes: config.nodes,
             rng: world::rng(),
+            metrics: diagnostics.metrics,
             readiness: diagnostics.readiness,
         })
         .await?;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 use redlatch_actuator::{ActuatorParts, ActuatorProcess};
-use redlatch_link::diagnostics::Readiness;
+use redlatch_link::diagnostics::{Readiness, Registry};
 use redlatch_link::store::SimDisk;
 use redlatch_link::transport::Dialer;
 use redlatch_link::{Role, client_type};
@@ -122,6 +122,7 @@ impl Parties {
             nodes: self.nodes.clone(),
             actuator: self.red_line.to_string(),
             rng: self.rng(),
+            metrics: Registry::new(),
             readiness: readiness.clone(),
         };
         let process = SentinelProcess::start(parts).await.unwrap();
@@ -145,6 +146,7 @@ impl Parties {
             hold_line: self.hold_line,
             nodes: self.nodes.clone(),
             rng: self.rng(),
+            metrics: Registry::new(),
             readiness: readiness.clone(),
         };
         let process = ActuatorProcess::start(parts).await.unwrap();
