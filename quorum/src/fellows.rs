@@ -5,7 +5,8 @@
 //!       two remember none later ─▶ this boot may vote        one remembers a later one ─▶ stop
 //! ```
 //!
-//! A rolled back or copied disk does not know of boots that fellows remember (FAULTS 34). A fellow can
+//! A rolled back or copied disk does not know of boots that fellows remember (FAULTS 34). Once shown, that is
+//! kept: this store is never started from again, whatever number its next boot would have. A fellow can
 //! show only what this verifier's key has signed, so it cannot stop it by a lie. A boot that no two
 //! reachable fellows remember stays unknown; `docs/limitations.md` says so.
 
@@ -168,7 +169,7 @@ impl<S: Store> Boots<S> {
     }
 
     /// What a fellow remembers of us; false if it is not about us.
-    fn remembered(&self, fellow: &VerifierId, remembered: &[u8]) -> bool {
+    async fn remembered(&self, fellow: &VerifierId, remembered: &[u8]) -> bool {
         let claim = Envelope::from_canonical(remembered).ok();
         let claim = claim
             .and_then(|claim| self.open(&claim))
@@ -180,6 +181,12 @@ impl<S: Store> Boots<S> {
         let later = theirs.generation > ours.generation
             || (theirs.generation == ours.generation && theirs.boot != ours.boot);
         if later {
+            // Durable first: the next boot has a higher number than any that a fellow remembers.
+            let (store, evidence) = (self.store.clone(), claim.envelope().clone());
+            let kept = world::blocking(move || store::keep_rollback(&store, &evidence)).await;
+            if let Err(error) = kept {
+                tracing::error!(%error, "that the store was rolled back cannot be kept");
+            }
             self.alarm.raise(FatalCause::RolledBack {
                 fellow: fellow.to_string(),
                 remembered: theirs.generation,
@@ -206,7 +213,7 @@ pub(crate) async fn tell_boot<S: Store>(
                 continue;
             }
             if let Some(remembered) = fellow.boot(claim.clone()).await
-                && !boots.remembered(&fellow.verifier_id, &remembered)
+                && !boots.remembered(&fellow.verifier_id, &remembered).await
             {
                 tracing::warn!(fellow = %fellow.verifier_id, "does not confirm this boot");
             }

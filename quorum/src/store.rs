@@ -3,7 +3,7 @@
 //! ```text
 //!   signer      boot counter, ballots, ceremonies, shares     keys as redlatch_ballot::Row names them
 //!   findings    findings of votes, by digest
-//!   fellows     latest boot heard of each fellow
+//!   fellows     latest boot heard of each fellow; a claim that shows that this store was rolled back
 //!   journal     receipt of the key's activation
 //! ```
 //!
@@ -23,6 +23,8 @@ const FINDINGS: Table = Table("findings");
 const FELLOWS: Table = Table("fellows");
 const JOURNAL: Table = Table("journal");
 
+/// No fellow has this name: a name is not empty.
+const ROLLED_BACK: &[u8] = b"";
 const ACTIVATION: &[u8] = b"quorum-key-activated";
 /// Most shares looked at; a ceremony that failed late leaves one behind.
 const SHARES_MAX: usize = 1024;
@@ -116,6 +118,7 @@ pub fn stored<S: Store>(
             .unwrap_or(KeyEpoch(0)),
         // Fellows are asked once this process runs; until then it does not vote.
         remembered_generation: None,
+        was_rolled_back: store.get(FELLOWS, ROLLED_BACK)?.is_some(),
     })
 }
 
@@ -160,6 +163,11 @@ pub(crate) fn remember_boot<S: Store>(
     }
     store.put(FELLOWS, key, &claim.envelope().to_canonical())?;
     Ok(claim.envelope().clone())
+}
+
+/// Keeps a claim of an own boot that this store does not know: from here on it is never started from.
+pub(crate) fn keep_rollback<S: Store>(store: &S, claim: &Envelope) -> Result<(), StoreError> {
+    store.put(FELLOWS, ROLLED_BACK, &claim.to_canonical())
 }
 
 /// The receipt of the key's activation, as it was verified.
@@ -208,6 +216,22 @@ mod tests {
         assert_eq!(remember_boot(&store, &claim(5, 3)).unwrap(), fifth);
         let sixth = claim(6, 4).envelope().clone();
         assert_eq!(remember_boot(&store, &claim(6, 4)).unwrap(), sixth);
+    }
+
+    #[test]
+    fn fault_034_a_rollback_once_shown_stays_known() {
+        let disk = SimDisk::new();
+        let store = disk.open().unwrap();
+        let known = |store: &_| {
+            stored(store, OrganismId(Digest::ZERO), 1)
+                .unwrap()
+                .was_rolled_back
+        };
+        assert!(!known(&store));
+        keep_rollback(&store, claim(5, 1).envelope()).unwrap();
+        drop(store);
+        disk.crash();
+        assert!(known(&disk.open().unwrap()));
     }
 
     #[test]

@@ -266,11 +266,16 @@ impl Verifier {
         Ok(true)
     }
 
-    /// Drops expired ballots from memory if it is full.
+    /// If memory is full, drops ballots that are over: expired, fenced by an epoch, or with the share that was
+    /// asked of it given. The store keeps their records, and what it repeats of them comes from there.
     fn make_room(&mut self) -> Result<(), Refused> {
         if self.sessions.len() >= SESSIONS_OPEN_MAX {
-            let now = self.state_time;
-            self.sessions.retain(|_, s| s.intent.expires_at > now);
+            let (now, epoch) = (self.state_time, self.autonomy_epoch);
+            self.sessions.retain(|_, session| {
+                let in_force =
+                    session.intent.expires_at > now && session.intent.autonomy_epoch >= epoch;
+                in_force && session.record.released.is_empty()
+            });
         }
         (self.sessions.len() < SESSIONS_OPEN_MAX)
             .then_some(())

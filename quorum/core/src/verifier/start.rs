@@ -22,6 +22,8 @@ pub struct Stored {
     /// Highest boot generation of this verifier that anything outside this disk remembers: a
     /// peer, a journal, a counter.
     pub remembered_generation: Option<u64>,
+    /// Something outside this disk has shown an earlier boot that the store was rolled back or copied.
+    pub was_rolled_back: bool,
 }
 
 /// Why a verifier must not start on this store. Each ends the process.
@@ -38,6 +40,10 @@ pub enum StartFault {
         /// What others remember.
         remembered: u64,
     },
+    /// An earlier boot was shown that it runs on a store from the past. Starting once more does not bring back
+    /// what is lost.
+    #[error("an earlier boot was shown that the store was rolled back or copied")]
+    WasRolledBack,
     /// The store knows of fewer keys than there are shares.
     #[error("the state is older than the key share beside it")]
     StateOlderThanKey,
@@ -95,6 +101,9 @@ impl Verifier {
 }
 
 fn next_generation(terms: &Terms, seat: &OwnSeat, stored: &Stored) -> Result<u64, StartFault> {
+    if stored.was_rolled_back {
+        return Err(StartFault::WasRolledBack);
+    }
     let generation = stored.boot.as_ref().map_or(0, |b| b.generation);
     if let Some(remembered) = stored.remembered_generation
         && remembered > generation

@@ -90,8 +90,14 @@ fn fault_034_the_start_table() {
             boot,
             share_epoch: KeyEpoch(share_epoch),
             remembered_generation,
+            was_rolled_back: false,
         };
         assert_eq!(start(&stored), expected, "{stored:?}");
+        let known = Stored {
+            was_rolled_back: true,
+            ..stored
+        };
+        assert_eq!(start(&known), Err(StartFault::WasRolledBack));
     }
 }
 

@@ -113,6 +113,7 @@ impl Desk {
             boot: self.disk.boot(),
             share_epoch: sealed.map_or(KeyEpoch(0), |s| s.epoch()),
             remembered_generation: None,
+            was_rolled_back: false,
         };
         let (machine, effects) =
             Verifier::start(terms.clone(), self.seat.clone(), share, &stored).unwrap();
