@@ -25,7 +25,11 @@ const DOORS: [Door; 8] = [
     Door {
         call: "Instant::now",
         with: "std::time::",
-        homes: &["proto/link/src/world.rs", "raft/src/runtime.rs"],
+        homes: &[
+            "proto/link/src/world.rs",
+            "proto/link/src/world/",
+            "raft/src/runtime.rs",
+        ],
         instead: "redlatch_link::world::Monotonic",
     },
     Door {

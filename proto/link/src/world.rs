@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!               real                         simulated
-//!  now_unix_ms  the system's clock           the simulated process's clock
+//!  now_unix_ms  the system's clock           the simulated process's clock, which can be wrong
 //!  spawn …      tokio                        madsim (through the same names)
 //!  blocking     a thread for blocking work   inline
 //!  rng          ChaCha20 from the system     ChaCha20 from the simulation's seed
@@ -11,10 +11,15 @@
 //! Cores take time and randomness as arguments; only shells call this module. The wall clock decides
 //! nothing by itself (D7): it is an input to signed readings, logs and certificate checks.
 
+#[cfg(madsim)]
+mod skewed;
+
 use std::future::Future;
 use std::time::Duration;
 
 use rand_chacha::ChaCha20Rng;
+#[cfg(madsim)]
+pub use skewed::set_clock;
 pub use tokio::task::JoinHandle;
 
 /// Milliseconds since 1970-01-01 UTC by this process's clock; 0 if the clock stands before that.
@@ -23,11 +28,14 @@ pub use tokio::task::JoinHandle;
     reason = "this is the one place where wall time is read"
 )]
 pub fn now_unix_ms() -> u64 {
-    std::time::SystemTime::now()
+    let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| {
             u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        })
+        });
+    #[cfg(madsim)]
+    let now = skewed::wall(now);
+    now
 }
 
 /// A point on this process's monotonic clock. It means nothing to another process or after a restart.
@@ -37,12 +45,15 @@ pub struct Monotonic(std::time::Instant);
 impl Monotonic {
     /// Now.
     pub fn now() -> Monotonic {
-        Monotonic(std::time::Instant::now())
+        let now = std::time::Instant::now();
+        #[cfg(madsim)]
+        let now = skewed::monotonic(now);
+        Monotonic(now)
     }
 
     /// How long ago this was; zero for a point in the future.
     pub fn elapsed(self) -> Duration {
-        self.0.elapsed()
+        Monotonic::now().since(self)
     }
 
     /// From `earlier` to this; zero if it was not earlier.
@@ -73,6 +84,8 @@ where
 
 /// Waits.
 pub async fn sleep(span: Duration) {
+    #[cfg(madsim)]
+    let span = skewed::wait(span);
     tokio::time::sleep(span).await;
 }
 
@@ -86,6 +99,8 @@ pub async fn sleep_until(at: Monotonic) {
 /// # Errors
 /// [`DeadlinePassed`]; the future is dropped.
 pub async fn timeout<F: Future>(span: Duration, future: F) -> Result<F::Output, DeadlinePassed> {
+    #[cfg(madsim)]
+    let span = skewed::wait(span);
     tokio::time::timeout(span, future)
         .await
         .map_err(|_| DeadlinePassed)

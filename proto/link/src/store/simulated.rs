@@ -105,6 +105,11 @@ impl SimDisk {
         self.lock().next_sync = Some(how);
     }
 
+    /// A failure that was announced and has not come yet does not come.
+    pub fn fail_no_sync(&self) {
+        self.lock().next_sync = None;
+    }
+
     /// How many commits were synced so far.
     pub fn syncs(&self) -> usize {
         self.lock().synced.len().saturating_sub(1)
@@ -298,6 +303,15 @@ mod tests {
                 "{how:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_failure_that_is_called_off_does_not_come() {
+        let disk = SimDisk::new();
+        disk.fail_next_sync(SyncFailure::Lost);
+        disk.fail_no_sync();
+        let store = disk.open().expect("opened");
+        store.put(VOTES, b"k", b"yes").expect("durable");
     }
 
     #[test]
