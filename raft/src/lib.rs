@@ -48,6 +48,7 @@ pub mod memory;
 pub mod network;
 pub mod node;
 pub mod peers;
+pub mod planted;
 mod propose;
 pub mod proposer;
 pub mod read_point;

@@ -31,6 +31,7 @@ use crate::config::{
 use crate::cosign::{CosignHold, Cosigner, HeadKind, HeadPlace, LAST_SIGNED};
 use crate::engine::{Durability, Engine, Family, StorageFault, WriteBatch};
 use crate::log_store::LogStore;
+use crate::planted::Bug;
 use crate::record::{APPLIED, AppliedRecord, GAP, Gap};
 use crate::snapshot::{self, BadSnapshot, Proven};
 
@@ -122,7 +123,12 @@ impl<E: Engine> Machine<E> {
     ) -> Result<Self, StorageFault> {
         let engine = log_store.engine().clone();
         let mut rebuilt = Rebuilt::start(&engine, &cosigner)?;
-        rebuilt.catch_up(&engine, log_store).await?;
+        if !Bug::StartFromSnapshot.planted() {
+            rebuilt.catch_up(&engine, log_store).await?;
+        }
+        if Bug::OutcomesForgotten.planted() {
+            rebuilt.state.authority.idempotency.clear();
+        }
         let Rebuilt {
             state,
             last,
@@ -316,10 +322,17 @@ impl<E: Engine> Machine<E> {
         let mut batch = WriteBatch::new();
         self.put_applied(&mut batch, log_id);
         self.inner.engine.write(batch, Durability::Buffered).await?;
-        self.inner
-            .place
-            .send_replace(self.read(|state| place_of(state, Some(log_id))));
+        self.arrive(self.read(|state| place_of(state, Some(log_id))));
         Ok(EntryOutcome::Empty)
+    }
+
+    /// What is applied is written: shows it.
+    fn arrive(&self, place: Place) {
+        #[cfg(madsim)]
+        if let Some(entry) = place.entry {
+            self.read(|state| self.inner.engine.show_state(entry.index, state));
+        }
+        self.inner.place.send_replace(place);
     }
 
     /// Writes what a batch led to, then shows it.
@@ -359,7 +372,7 @@ impl<E: Engine> Machine<E> {
             entry: Some(entry),
             ..place_of(state, Some(log_id))
         });
-        self.inner.place.send_replace(place);
+        self.arrive(place);
         self.inner
             .cosigner
             .announce(size, signed.map(|(head, _)| head));
@@ -436,7 +449,7 @@ impl<E: Engine> Machine<E> {
 
         let place = place_of(&state, meta.last_log_id);
         *self.state() = state;
-        self.inner.place.send_replace(place);
+        self.arrive(place);
         self.inner.cosigner.start_from(head);
         self.inner.cosigner.announce(place.size, None);
         Ok(())
@@ -593,6 +606,8 @@ impl Rebuilt {
                     return Err(corrupt(engine, "log", "an applied entry is missing"));
                 }
                 self.again(&entry, &archive, engine)?;
+                #[cfg(madsim)]
+                engine.show_state(next, &self.state);
                 next += 1;
             }
         }

@@ -22,6 +22,7 @@ use crate::archive::Archive;
 use crate::config::{Entry, LogId, Snapshot, TypeConfig, Vote};
 use crate::engine::Engine;
 use crate::links::MESSAGE_BYTES_MAX;
+use crate::planted::Bug;
 use crate::shared::Shared;
 use crate::snapshot::{self, SNAPSHOT_BYTES_MAX};
 use crate::{entry, wire};
@@ -184,7 +185,11 @@ impl<E: Engine> Peer for PeerService<E> {
         }
         let last_log_id = message.last_log_id.map(wire::log_id_in);
         let rpc = VoteRequest { vote, last_log_id };
-        let response = self.shared.raft()?.vote(rpc).await.map_err(stopped)?;
+        let mut response = self.shared.raft()?.vote(rpc).await.map_err(stopped)?;
+        let same_term = response.vote.leader_id.term == vote.leader_id.term;
+        if same_term && response.last_log_id <= last_log_id && Bug::VoteGivenTwice.planted() {
+            (response.vote, response.vote_granted) = (vote, true);
+        }
         self.shared.memory.promise(&response.vote, None);
         Ok(Response::new(v1::VoteResponse {
             vote: Some(wire::vote_out(&response.vote)),

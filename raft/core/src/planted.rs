@@ -7,7 +7,7 @@ redlatch_types::planted_bugs! {
         SubjectUnfenced,
         /// The RED at the watermark is not known again.
         RedLatchedAgain,
-        /// A command that comes once more is judged once more.
-        RepeatJudgedAgain,
+        /// A command that comes once more is refused, though it was carried out.
+        RepeatRefused,
     }
 }

@@ -150,4 +150,9 @@ pub trait Engine: Clone + Send + Sync + 'static {
     /// Resolves with the first fault of this store, also one met in the background. Whoever runs
     /// the process waits on it and exits.
     fn failed(&self) -> impl Future<Output = StorageFault> + Send + 'static;
+
+    /// The state after the entry at `index`, also when it is rebuilt. The engine is what a simulated run
+    /// brings along, so this is where it sees every applied entry, and not just those that are there when it looks.
+    #[cfg(madsim)]
+    fn show_state(&self, _index: u64, _state: &redlatch_journal::State) {}
 }

@@ -35,6 +35,7 @@ use redlatch_types::{
     Scope, SigningKey, TransactionId,
 };
 
+use crate::planted::Bug;
 use crate::verify_red::{NotAuthentic, RedVerifier};
 
 /// First pause before a command is repeated, milliseconds.
@@ -465,7 +466,7 @@ impl Attempts {
         let Some(work) = self.works.get(&latch) else {
             return;
         };
-        if matches!(work.record.stage, Stage::Claimed(_)) {
+        if matches!(work.record.stage, Stage::Claimed(_)) || Bug::DeadAttemptKept.planted() {
             return;
         }
         let attempt = self.derive(&work.record.latch, work.record.stored.as_ref(), draw);

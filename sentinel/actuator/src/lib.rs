@@ -33,6 +33,7 @@ mod driver;
 mod follow;
 pub mod hold;
 mod metrics;
+pub mod planted;
 pub mod process;
 mod service;
 mod start;

@@ -114,10 +114,9 @@ fn enter<'a, T: Named>(
         return Err(Refusal::TimeStale);
     }
     let remembered = state.idempotency.get(&subject.subject_id);
-    if let Some(first) = remembered.and_then(|m| m.get(&envelope.event_id))
-        && !Bug::RepeatJudgedAgain.planted()
-    {
-        return if first.payload_digest == envelope.payload_digest {
+    if let Some(first) = remembered.and_then(|m| m.get(&envelope.event_id)) {
+        let same = first.payload_digest == envelope.payload_digest;
+        return if same && !Bug::RepeatRefused.planted() {
             Ok(Entry::Repeat(first.accepted.clone()))
         } else {
             Err(Refusal::IdempotencyConflict)
