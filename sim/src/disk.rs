@@ -13,6 +13,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use redlatch_journal::State;
 use redlatch_link::world;
 use redlatch_raft::engine::{
     Durability, Engine, Family, Op, Row, SimDisk, SimEngine, StorageFault, WriteBatch, unframed,
@@ -105,6 +106,8 @@ pub struct RecordedEngine {
     log: Arc<Mutex<LogMirror>>,
     probe: Probe,
     lie: Lie,
+    /// Last applied index that this boot found: what is shown up to there is rebuilt.
+    found: u64,
 }
 
 impl std::fmt::Debug for RecordedEngine {
@@ -143,19 +146,21 @@ impl RecordedEngine {
         lie: Lie,
     ) -> Result<RecordedEngine, StorageFault> {
         let inner = disk.open()?;
-        let engine = RecordedEngine {
+        let mut engine = RecordedEngine {
             inner,
             node,
             stage: stage.clone(),
             log: Arc::default(),
             probe: probe.clone(),
             lie,
+            found: 0,
         };
-        engine.record_opening()?;
+        engine.found = engine.record_opening()?;
         Ok(engine)
     }
 
-    fn record_opening(&self) -> Result<(), StorageFault> {
+    /// Records what is on the disk; the last applied index in it.
+    fn record_opening(&self) -> Result<u64, StorageFault> {
         let vote = self
             .inner
             .get(Family::Meta, VOTE)?
@@ -178,7 +183,7 @@ impl RecordedEngine {
         if let Some(applied) = applied {
             self.record_applied(applied);
         }
-        Ok(())
+        Ok(applied.unwrap_or_default())
     }
 
     /// Every entry up to an applied one counts as applied by this node.
@@ -417,6 +422,17 @@ impl Engine for RecordedEngine {
 
     fn failed(&self) -> impl Future<Output = StorageFault> + Send + 'static {
         self.inner.failed()
+    }
+
+    fn show_state(&self, index: u64, state: &State) {
+        let digest = self.stage.show_state(self.node, index, &state.authority);
+        if index > self.found {
+            let (size, short) = (state.log.frontier.size(), &digest.to_string()[..12]);
+            self.stage.note(
+                Who::Node(self.node),
+                format_args!("applied {index} leaves {size} state {short}"),
+            );
+        }
     }
 }
 

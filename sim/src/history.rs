@@ -197,7 +197,7 @@ pub struct History {
     pub leaves: BTreeMap<u64, Shown<Digest>>,
     /// By position: what the first leaf written there says.
     pub facts: BTreeMap<u64, Fact>,
-    /// By index of the last applied entry: digest of the authority.
+    /// By index of an applied entry: digest of the authority after it.
     pub states: BTreeMap<u64, Shown<Digest>>,
     /// Receipts.
     pub receipts: Vec<ReceiptSeen>,

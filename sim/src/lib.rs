@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   seed ─▶ scenario ─▶ world: 3 nodes (redlatch-node over redlatch-raft), faults, workload
-//!                          │   and in `organism`: 4 verifiers, sentinel, actuator
+//!                          │   and in stories of the whole organism: 4 verifiers, sentinel, actuator
 //!                          │ disks, states, answers
 //!                          ▼
 //!                       history ─▶ invariants (one file each) at every step
@@ -28,7 +28,9 @@ pub mod history;
 pub mod invariants;
 pub mod oracle;
 pub mod organism;
+pub mod party_faults;
 pub mod seed;
+pub mod states;
 pub mod trace;
 
 #[cfg(madsim)]
@@ -39,6 +41,8 @@ pub mod kept;
 pub mod liveness;
 #[cfg(madsim)]
 pub mod parties;
+#[cfg(madsim)]
+pub mod planted;
 #[cfg(madsim)]
 pub mod process;
 #[cfg(madsim)]

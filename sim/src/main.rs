@@ -13,8 +13,9 @@ mod simulated {
     use std::process::ExitCode;
 
     use clap::Parser;
+    use redlatch_sim::planted::{self, Planted};
     use redlatch_sim::run::{Report, run};
-    use redlatch_sim::scenarios::{self, Options, Plant};
+    use redlatch_sim::scenarios::{self, Options};
     use redlatch_sim::seed::Seed;
     use redlatch_sim::trace::Trace;
 
@@ -39,7 +40,7 @@ mod simulated {
         steps: Option<u64>,
         /// Break something on purpose: an invariant must find it.
         #[arg(long, value_name = "NAME", value_parser = plant)]
-        plant: Option<Plant>,
+        plant: Option<&'static Planted>,
         /// Print the trace as it grows.
         #[arg(long)]
         follow: bool,
@@ -52,10 +53,9 @@ mod simulated {
         })
     }
 
-    fn plant(name: &str) -> Result<Plant, String> {
-        let found = Plant::ALL.iter().find(|it| it.1 == name).map(|it| it.0);
-        found.ok_or_else(|| {
-            let names: Vec<&str> = Plant::ALL.iter().map(|it| it.1).collect();
+    fn plant(name: &str) -> Result<&'static Planted, String> {
+        planted::find(name).ok_or_else(|| {
+            let names: Vec<&str> = planted::ALL.iter().map(|it| it.name).collect();
             format!("one of: {}", names.join(", "))
         })
     }
@@ -71,8 +71,9 @@ mod simulated {
         } = &arguments;
         let again = command(&arguments);
         println!(
-            "seed {seed} scenario {} steps {steps:?} plant {plant:?}",
-            scenario.name
+            "seed {seed} scenario {} steps {steps:?} plant {:?}",
+            scenario.name,
+            plant.map(|it| it.name)
         );
         let trace = if arguments.follow {
             Trace::shown()
@@ -81,7 +82,7 @@ mod simulated {
         };
         let options = Options {
             steps: *steps,
-            plant: *plant,
+            plant: plant.map(|it| it.plant),
         };
         let report = run(Seed(*seed), scenario, &options, trace);
         let Report {
@@ -130,8 +131,8 @@ mod simulated {
         if let Some(steps) = steps {
             command += &format!(" --steps {steps}");
         }
-        if let Some((_, name, ..)) = Plant::ALL.iter().find(|it| Some(it.0) == *plant) {
-            command += &format!(" --plant {name}");
+        if let Some(plant) = plant {
+            command += &format!(" --plant {}", plant.name);
         }
         command
     }

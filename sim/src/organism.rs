@@ -31,6 +31,10 @@ pub const VERIFIERS: [(&str, &str); 4] = [
     ("vd", "west"),
 ];
 const REPOSITORY: &str = "repo";
+/// Name of the sentinel.
+pub const SENTINEL: &str = "sentinel";
+/// Name of the actuator.
+pub const ACTUATOR: &str = "actuator";
 /// The safety officer.
 pub const OFFICER: &str = "officer";
 
@@ -87,8 +91,8 @@ impl Organism {
                 .zip(1..)
                 .map(|(it, at)| verifier(seed, it, at))
                 .collect(),
-            sentinel: pinned("sentinel"),
-            actuator: pinned("actuator"),
+            sentinel: pinned(SENTINEL),
+            actuator: pinned(ACTUATOR),
             subjects,
             repository: id(REPOSITORY),
         });
@@ -265,7 +269,7 @@ impl Organism {
         let scope = authority.scope()?;
         let now = authority.clock.state_time;
         let green = green(governance, frozen, intent, now, draws);
-        let green = Envelope::seal(scope, &self.seed.key("sentinel"), &green);
+        let green = Envelope::seal(scope, &self.seed.key(SENTINEL), &green);
         let votes: BTreeMap<&str, Envelope> = VERIFIERS[..3]
             .iter()
             .map(|(name, _)| (*name, self.vote(scope, name, intent, governance, key_epoch)))
@@ -312,7 +316,7 @@ impl Organism {
     /// An empty outbox of the sentinel.
     pub fn outbox(&self) -> Outbox {
         Outbox {
-            key: self.seed.key("sentinel"),
+            key: self.seed.key(SENTINEL),
             scope: self.genesis.scope(),
             number: OutboxEpoch(0),
             root: Digest::ZERO,

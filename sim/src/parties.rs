@@ -14,11 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use madsim::net::NetSim;
 use madsim::runtime::{Handle, NodeHandle};
+use madsim::task::NodeId;
 use redlatch_actuator::{ActuatorParts, ActuatorProcess};
 use redlatch_ballot::FrozenIntent;
 use redlatch_link::diagnostics::{Readiness, Registry};
-use redlatch_link::store::SimDisk;
+use redlatch_link::store::{SimDisk, SyncFailure};
 use redlatch_link::{Role, exit, world};
 use redlatch_node::PartyAddresses;
 use redlatch_sentinel::rules::{RulesConfig, rules};
@@ -28,15 +30,11 @@ use redlatch_verifier::evaluate::{Evaluator, Panel, Report};
 use redlatch_verifier::{VerifierParts, VerifierProcess};
 
 use crate::kept::RecordedStore;
-use crate::organism::{NODES, VERIFIERS, node_name};
+use crate::organism::{ACTUATOR, NODES, SENTINEL, VERIFIERS, node_name};
+use crate::party_faults::{Party, PartyFault, everybody};
 use crate::process::{Stage, clients_address, credentials, socket};
 use crate::trace::Who;
 use crate::world::World;
-
-/// Name of the sentinel.
-pub const SENTINEL: &str = "sentinel";
-/// Name of the actuator.
-pub const ACTUATOR: &str = "actuator";
 
 /// Where the sentinel listens.
 pub const SENTINEL_ADDRESS: &str = "10.0.3.1:7600";
@@ -64,12 +62,26 @@ struct Post {
 
 #[derive(Default)]
 struct Inner {
+    is_up: bool,
     readiness: Option<Readiness>,
     exit: Option<String>,
 }
 
-/// All parties, by name.
-pub struct Parties(BTreeMap<&'static str, (Arc<Post>, NodeHandle)>);
+impl Inner {
+    fn starting() -> Inner {
+        Inner {
+            is_up: true,
+            ..Inner::default()
+        }
+    }
+}
+
+/// All parties, by name, and the nodes as the simulation knows them.
+pub struct Parties {
+    stage: Stage,
+    posts: BTreeMap<Party, (Arc<Post>, NodeHandle)>,
+    nodes: Vec<NodeId>,
+}
 
 /// Where a verifier listens.
 fn verifier_address(name: &str) -> String {
@@ -94,7 +106,7 @@ fn nodes() -> BTreeMap<String, String> {
 impl Parties {
     /// Starts everybody and tells the nodes where they are. Call it before the world's first moment has
     /// passed: a node looks once, when it starts.
-    pub fn start(world: &World) -> Parties {
+    pub fn gather(world: &World) -> Parties {
         let addresses = PartyAddresses {
             verifiers: verifiers_but(""),
             sentinel: Some(SENTINEL_ADDRESS.to_owned()),
@@ -108,44 +120,138 @@ impl Parties {
             (ACTUATOR, Kind::Actuator, RED_LINE.to_owned()),
         ];
         let all = verifiers.chain(others);
-        Parties(
-            all.map(|(who, kind, address)| (who, place(&world.stage, who, kind, &address)))
+        Parties {
+            stage: world.stage.clone(),
+            posts: all
+                .map(|(who, kind, address)| (who, place(&world.stage, who, kind, &address)))
                 .collect(),
-        )
-    }
-
-    /// SIGKILL and power loss at once: what is not durable is gone.
-    pub fn kill(&self, who: &str) {
-        if let Some((post, handle)) = self.0.get(who) {
-            post.stage.note(Who::Party(post.who), "is killed");
-            post.stage.history().calm_since_us = None;
-            Handle::current().kill(handle.id());
-            post.disk.crash();
-            *post.lock() = Inner::default();
+            nodes: world.node_ids(),
         }
     }
 
-    /// Starts one that is down, on its disk.
-    pub fn restart(&self, who: &str) {
-        if let Some((_, handle)) = self.0.get(who) {
-            Handle::current().restart(handle.id());
+    /// Carries out a fault. What makes no sense at this moment does nothing.
+    pub fn do_to(&self, fault: PartyFault) {
+        self.stage.note(Who::World, fault);
+        match fault {
+            PartyFault::Kill(who) => self.kill(who),
+            PartyFault::StartAll => everybody().into_iter().for_each(|who| self.start(who)),
+            PartyFault::Pause(who) if self.post(who).is_up() => {
+                Handle::current().pause(self.id(who));
+            }
+            PartyFault::Pause(_) => {}
+            PartyFault::ResumeAll => {
+                let up = self.posts.values().filter(|it| it.0.is_up());
+                up.for_each(|(_, handle)| Handle::current().resume(handle.id()));
+            }
+            PartyFault::Cut(who, node) => self.part(self.id(who), self.node(node)),
+            PartyFault::CutOff(who) => {
+                let nodes = self.nodes.iter();
+                nodes.for_each(|node| self.part(self.id(who), *node));
+            }
+            PartyFault::Apart(one, other) => self.part(self.id(one), self.id(other)),
+            PartyFault::Deaf(who, node) => {
+                NetSim::current().clog_link(self.node(node), self.id(who));
+            }
+            PartyFault::Heal => self.heal(),
+            PartyFault::Clock(who, ahead_ms, percent) => {
+                world::set_clock(self.id(who), ahead_ms, percent);
+            }
+            PartyFault::FailedSync(who) => {
+                self.post(who).disk.fail_next_sync(SyncFailure::Lost);
+            }
+        }
+    }
+
+    /// Ends every fault and starts everybody.
+    pub fn repair(&self) {
+        self.do_to(PartyFault::Heal);
+        self.do_to(PartyFault::ResumeAll);
+        for who in everybody() {
+            self.do_to(PartyFault::Clock(who, 0, 100));
+            self.post(who).disk.fail_no_sync();
+        }
+        self.do_to(PartyFault::StartAll);
+    }
+
+    /// SIGKILL and power loss at once: what is not durable is gone.
+    pub fn kill(&self, who: Party) {
+        let post = self.post(who);
+        self.stage.note(Who::Party(who), "is killed");
+        self.stage.history().calm_since_us = None;
+        Handle::current().kill(self.id(who));
+        post.disk.crash();
+        *post.lock() = Inner::default();
+    }
+
+    /// Starts one that is down, by a fault or by itself, on its disk.
+    pub fn start(&self, who: Party) {
+        let post = self.post(who);
+        if post.is_up() {
+            return;
+        }
+        // Nothing is left of a process that ended by itself.
+        Handle::current().kill(self.id(who));
+        *post.lock() = Inner::starting();
+        Handle::current().restart(self.id(who));
+    }
+
+    /// How many commits its disk has synced.
+    pub fn syncs(&self, who: Party) -> usize {
+        self.post(who).disk.syncs()
+    }
+
+    /// Kills it and brings its disk back to what it was after so many commits.
+    pub fn roll_back(&self, who: Party, syncs: usize) {
+        self.kill(who);
+        let disk = &self.post(who).disk;
+        let commits = disk.syncs().saturating_sub(syncs);
+        disk.rollback(commits);
+        let what = format_args!("its disk goes back by {commits} commits");
+        self.stage.note(Who::Party(who), what);
+    }
+
+    /// Why it has ended by itself, if it has.
+    pub fn exit(&self, who: Party) -> Option<String> {
+        self.post(who).lock().exit.clone()
+    }
+
+    fn post(&self, who: Party) -> &Post {
+        &self.posts[who].0
+    }
+
+    fn id(&self, who: Party) -> NodeId {
+        self.posts[who].1.id()
+    }
+
+    fn node(&self, node: u64) -> NodeId {
+        let slot = usize::try_from(node - 1).expect("three nodes");
+        self.nodes[slot]
+    }
+
+    fn part(&self, one: NodeId, other: NodeId) {
+        NetSim::current().clog_link(one, other);
+        NetSim::current().clog_link(other, one);
+    }
+
+    fn heal(&self) {
+        let parties = || self.posts.values().map(|(_, handle)| handle.id());
+        for one in parties() {
+            for other in self.nodes.iter().copied().chain(parties()) {
+                NetSim::current().unclog_link(one, other);
+                NetSim::current().unclog_link(other, one);
+            }
         }
     }
 
     /// Whether it runs and waits for nothing.
-    pub fn is_ready(&self, who: &str) -> bool {
-        let post = self.0.get(who).map(|it| &it.0);
-        post.is_some_and(|post| {
-            post.lock()
-                .readiness
-                .as_ref()
-                .is_some_and(Readiness::is_ready)
-        })
+    pub fn is_ready(&self, who: Party) -> bool {
+        let inner = self.post(who).lock();
+        inner.readiness.as_ref().is_some_and(Readiness::is_ready)
     }
 
     /// Somebody who has ended by itself, and why.
     pub fn ended(&self) -> Option<String> {
-        self.0.values().find_map(|(post, _)| {
+        self.posts.values().find_map(|(post, _)| {
             let exit = post.lock().exit.clone()?;
             Some(format!("{} ended: {exit}", post.who))
         })
@@ -158,7 +264,7 @@ fn place(stage: &Stage, who: &'static str, kind: Kind, address: &str) -> (Arc<Po
         kind,
         stage: stage.clone(),
         disk: SimDisk::new(),
-        inner: Mutex::default(),
+        inner: Mutex::new(Inner::starting()),
     });
     let own = Arc::clone(&post);
     let handle = Handle::current()
@@ -171,6 +277,10 @@ fn place(stage: &Stage, who: &'static str, kind: Kind, address: &str) -> (Arc<Po
 }
 
 impl Post {
+    fn is_up(&self) -> bool {
+        self.lock().is_up
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -190,8 +300,8 @@ impl Post {
             .note(Who::Party(self.who), format_args!("exits: {reason}"));
         self.disk.crash();
         *self.lock() = Inner {
-            readiness: None,
             exit: Some(reason),
+            ..Inner::default()
         };
     }
 

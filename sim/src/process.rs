@@ -12,11 +12,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use redlatch_journal::Authority;
 use redlatch_link::diagnostics::Diagnostics;
 use redlatch_link::transport::{Credentials, Dialer};
-use redlatch_link::world::{self, Monotonic};
+use redlatch_link::world;
 use redlatch_link::{PeerIdentity, Role, exit};
 use redlatch_node::{NodeParts, NodeProcess, PartyAddresses, StartFailure};
 use redlatch_raft::config::Timing;
@@ -24,17 +25,17 @@ use redlatch_raft::engine::SimDisk;
 use redlatch_raft::node::{RaftNode, RaftRole};
 use redlatch_raft::proposer::ProposerLimits;
 use redlatch_raft::shared::WallClock;
+use redlatch_types::Digest;
 
 use crate::disk::{Lie, Probe, RecordedEngine};
 use crate::history::History;
 use crate::organism::{NODES, Organism, node_name};
+use crate::states::States;
 use crate::trace::{Trace, Who};
 
 /// A handle to a running node.
 pub type Raft = RaftNode<RecordedEngine>;
 
-/// A state is digested after every so many entries: it grows, and so does the price.
-const STATE_EVERY: u64 = 5;
 /// How often a node is asked whether it leads.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -50,8 +51,10 @@ pub struct Stage {
     pub history: Arc<Mutex<History>>,
     /// What is written down.
     pub trace: Trace,
-    /// When the run began.
-    pub begun: Monotonic,
+    /// Authorities whose digest is known.
+    pub states: Arc<Mutex<States>>,
+    /// When the run began, by the true clock, whoever asks.
+    pub begun: Instant,
     /// Where the parties of a decision listen, in a world that has them.
     pub parties: Arc<OnceLock<PartyAddresses>>,
 }
@@ -65,6 +68,14 @@ impl Stage {
     /// Writes a line.
     pub fn note(&self, who: Who, what: impl std::fmt::Display) {
         self.trace.add(self.now_us(), who, what);
+    }
+
+    /// A node shows its state after the entry at `index`; the digest of it.
+    pub fn show_state(&self, node: u64, index: u64, authority: &Authority) -> Digest {
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let digest = states.digest(index, authority);
+        History::show(&mut self.history().states, index, digest, node);
+        digest
     }
 
     /// The history.
@@ -237,24 +248,12 @@ pub(crate) fn socket(address: &str) -> SocketAddr {
         .expect("addresses of this world are addresses")
 }
 
-/// Writes down what a node applies and whom it follows, for as long as its process lives.
+/// Writes down when a node leads, for as long as its process lives.
 async fn observe(stage: Stage, node: u64, raft: Raft) {
     let mut places = raft.watch_place();
     let mut led = None;
-    let mut shown = 0;
     loop {
-        let size = places.borrow_and_update().size;
-        let index = raft.read(|state| state.log.last.index);
-        if index != shown && index.is_multiple_of(STATE_EVERY) {
-            shown = index;
-            let (index, state) = raft.read(|state| (state.log.last.index, state.digest()));
-            History::show(&mut stage.history().states, index, state, node);
-            let short = &state.to_string()[..12];
-            stage.note(
-                Who::Node(node),
-                format_args!("applied {index} leaves {size} state {short}"),
-            );
-        }
+        places.borrow_and_update();
         let metrics = raft.metrics();
         let leads = (metrics.role == RaftRole::Leader).then_some(metrics.term);
         if leads != led {

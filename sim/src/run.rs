@@ -6,7 +6,8 @@ use madsim::Config;
 use madsim::runtime::Runtime;
 
 use crate::disk::Lie;
-use crate::scenarios::{Options, Plant, Scenario};
+use crate::planted::Plant;
+use crate::scenarios::{Options, Scenario};
 use crate::seed::Seed;
 use crate::trace::{Trace, Who};
 use crate::workload::Counts;
@@ -26,13 +27,8 @@ pub struct Report {
 
 /// Runs one scenario on one seed. Once per process: two runs in one process are not equal.
 pub fn run(seed: Seed, scenario: &Scenario, options: &Options, trace: Trace) -> Report {
-    let lie = match options.plant {
-        Some(Plant::AppendUnsynced) => Lie::AppendUnsynced,
-        Some(Plant::AppendAnsweredEarly) => Lie::AppendAnsweredEarly,
-        Some(Plant::VoteUnsynced) => Lie::VoteUnsynced,
-        Some(Plant::LeavesDropped) => Lie::LeavesDropped,
-        Some(Plant::StatusWithoutReadPoint) | None => Lie::None,
-    };
+    let lie = options.plant.map_or(Lie::None, Plant::lie);
+    let _switched_off = options.plant.map(Plant::switch_off);
     let runtime = Runtime::with_seed_and_config(seed.0, Config::default());
     runtime.block_on(async {
         let mut world = World::new(seed, trace.clone(), lie);

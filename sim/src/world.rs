@@ -11,10 +11,11 @@
 //! A scenario decides what happens when; this file only carries it out.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use madsim::net::NetSim;
 use madsim::runtime::{Handle, NodeHandle};
+use madsim::task::NodeId;
 use redlatch_link::world::{self as link, Monotonic};
 use redlatch_raft::engine::SimDisk;
 
@@ -78,7 +79,8 @@ impl World {
             organism: Arc::new(Organism::new(seed, link::now_unix_ms())),
             history: Arc::default(),
             trace,
-            begun: Monotonic::now(),
+            states: Arc::default(),
+            begun: Instant::now(),
             parties: Arc::default(),
         };
         let handle = Handle::current();
@@ -123,6 +125,11 @@ impl World {
     /// A node's seat.
     pub fn seat(&self, node: u64) -> &Arc<Seat> {
         &self.machine(node).seat
+    }
+
+    /// The nodes as the simulation knows them, ascending.
+    pub fn node_ids(&self) -> Vec<NodeId> {
+        self.machines.iter().map(|it| it.handle.id()).collect()
     }
 
     /// Every seat, ascending.

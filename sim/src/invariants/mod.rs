@@ -1,8 +1,8 @@
 //! The safety properties, one file each: id, statement, source, and a check of a [`History`].
 //!
 //! A check reads what was recorded and says what contradicts it. Each is shown a history that it must
-//! pass and one that it must refuse; the planted faults of [`crate::disk`] show that it is not blind in a
-//! real run (fault 99). Checks on a *settled* run read the journals of all nodes after the faults stopped.
+//! pass and one that it must refuse; the faults of `crate::planted`, one at least for each of them, show that
+//! it is not blind in a real run (fault 99). Checks on a *settled* run read the journals of all nodes after the faults stopped.
 
 mod acked_never_lost;
 mod applied_monotone;
@@ -53,6 +53,28 @@ pub const ALL: [Invariant; 15] = [
     red_reaches_terminal::INVARIANT,
 ];
 
+/// Which of them watch which process, in a world that it takes part in.
+pub const WATCHED: [(&str, &[&str]); 4] = [
+    (
+        "redlatch-node",
+        &[
+            "committed_immutable",
+            "state_roots_equal",
+            "acked_never_lost",
+            "nothing_positive_after_latch",
+        ],
+    ),
+    (
+        "redlatch-verifier",
+        &["verifier_votes_once", "sheet_opened_once", "nonce_once"],
+    ),
+    (
+        "redlatch-sentinel",
+        &["red_never_lost", "red_reaches_terminal"],
+    ),
+    ("redlatch-actuator", &["red_reaches_terminal"]),
+];
+
 /// A property that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invariant {id} is violated: {detail} (it says: {statement})")]
@@ -100,6 +122,16 @@ mod tests {
             ALL.iter()
                 .all(|it| !it.statement.is_empty() && !it.source.is_empty())
         );
+    }
+
+    #[test]
+    fn every_process_is_watched_by_invariants_that_there_are() {
+        for (process, watching) in WATCHED {
+            assert!(!watching.is_empty(), "{process}");
+            for id in watching {
+                assert!(ALL.iter().any(|it| it.id == *id), "{process}: {id}");
+            }
+        }
     }
 
     #[test]

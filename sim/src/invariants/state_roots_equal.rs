@@ -1,7 +1,7 @@
 //! `state_roots_equal`: two nodes that have applied the same entry have the same state. D3; fault 17.
 //!
-//! The digest is that of the whole authority, taken after each change of a node's place, so a state that
-//! depends on anything but the log shows at the first entry where two nodes meet.
+//! The digest is that of the whole authority after every single entry, also of those that a node applies
+//! once more when it starts, so a state that depends on anything but the log shows at that very entry.
 
 use super::Invariant;
 use crate::history::{History, contradiction};

@@ -10,11 +10,12 @@ use redlatch_node::view::{self, Question};
 use redlatch_types::records::{RedScope, ScopeState};
 use redlatch_types::{Digest, NodeId};
 
-use super::{Options, Plant, another_leader, expect, first_leader};
+use super::{Options, another_leader, expect, first_leader};
 use crate::faults::Fault;
 use crate::history::StatusSeen;
 use crate::liveness::settle;
 use crate::organism::NODES;
+use crate::planted::Plant;
 use crate::workload::{Counts, Plan, Workload, red};
 use crate::world::{Failure, World};
 
@@ -32,6 +33,31 @@ pub(super) async fn killed(world: &mut World, options: &Options) -> Result<Count
         world
             .run(Duration::from_millis(draws.between(1, 2_000)))
             .await?;
+        world.start(leader);
+        leader = next;
+    }
+    settle(world, &load, &[]).await?;
+    Ok(load.counts())
+}
+
+/// Faults 1 and 2: the two that are left campaign at the same time again and again, over a network on which
+/// their questions cross.
+pub(super) async fn split_votes(world: &mut World, options: &Options) -> Result<Counts, Failure> {
+    let load = Workload::start(
+        world,
+        Plan {
+            pause_ms: 1_500,
+            ..Plan::default()
+        },
+    );
+    let mut leader = first_leader(world).await?;
+    for _ in 0..options.steps.unwrap_or(12) {
+        world.do_to(Fault::SlowNetwork(250));
+        world.run(Duration::from_secs(2)).await?;
+        world.do_to(Fault::Kill(leader));
+        world.run(Duration::from_secs(5)).await?;
+        world.do_to(Fault::SlowNetwork(5));
+        let next = another_leader(world, leader).await?;
         world.start(leader);
         leader = next;
     }

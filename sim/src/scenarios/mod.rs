@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `calm` | nothing goes wrong |
 //! | `leader_killed` | the leader is killed under load, again and again |
+//! | `split_votes` | two nodes campaign at the same time over a slow network, again and again |
 //! | `all_nodes_lose_unsynced_pages_at_once` | the power goes on all three nodes at the same moment |
 //! | `voter_loses_power` | a node loses power right after it has voted |
 //! | `crash_between_truncate_and_append` | a deposed leader crashes after cutting its tail off |
@@ -15,13 +16,18 @@
 //! | `deposed_leader_status` | a leader that is cut off is asked whether something is latched |
 //! | `clock_step` | one clock is wrong by an hour, then by two minutes the other way |
 //! | `organism` | verifiers, sentinel and actuator decide and stop; some of them are killed |
-//! | `random` | a mix of everything, drawn from the seed |
+//! | `organism_faults` | the same under faults of every kind, of parties and of nodes |
+//! | `ballots_broken_off` | verifiers lose power between opening their vote and signing, and the leader with them |
+//! | `rolled_back_verifier` | a verifier's disk goes back before its present boot |
+//! | `rolled_back_sentinel` | the sentinel's disk goes back before a RED that others know |
+//! | `random` | a mix of every fault of nodes, drawn from the seed |
 //!
 //! Every story ends with [`crate::liveness::settle`].
 
 mod disks;
 mod leaders;
 mod organism;
+mod parties;
 mod random;
 
 use std::time::Duration;
@@ -29,6 +35,7 @@ use std::time::Duration;
 use futures::future::LocalBoxFuture;
 
 use crate::liveness::settle;
+use crate::planted::Plant;
 use crate::workload::{Counts, Plan, Workload};
 use crate::world::{Failure, World};
 
@@ -41,57 +48,6 @@ pub struct Options {
     pub plant: Option<Plant>,
 }
 
-/// A planted fault (fault 99): each names the invariant that must find it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plant {
-    /// The disks answer appends and never sync them.
-    AppendUnsynced,
-    /// The disks answer appends before they are synced.
-    AppendAnsweredEarly,
-    /// The disks answer votes and never sync them.
-    VoteUnsynced,
-    /// The disk of one node drops some leaves of what is applied.
-    LeavesDropped,
-    /// A node answers status from what it has applied, without a read point.
-    StatusWithoutReadPoint,
-}
-
-impl Plant {
-    /// Every planted fault: its name, the story that provokes it, the invariant that finds it.
-    pub const ALL: [(Plant, &'static str, &'static str, &'static str); 5] = [
-        (
-            Plant::AppendUnsynced,
-            "append-unsynced",
-            "all_nodes_lose_unsynced_pages_at_once",
-            "committed_immutable",
-        ),
-        (
-            Plant::AppendAnsweredEarly,
-            "append-answered-early",
-            "all_nodes_lose_unsynced_pages_at_once",
-            "committed_immutable",
-        ),
-        (
-            Plant::VoteUnsynced,
-            "vote-unsynced",
-            "voter_loses_power",
-            "vote_monotone",
-        ),
-        (
-            Plant::LeavesDropped,
-            "leaves-dropped",
-            "calm",
-            "acked_never_lost",
-        ),
-        (
-            Plant::StatusWithoutReadPoint,
-            "status-without-read-point",
-            "deposed_leader_status",
-            "permission_reads_never_stale",
-        ),
-    ];
-}
-
 /// A story.
 pub struct Scenario {
     /// Its name.
@@ -101,7 +57,7 @@ pub struct Scenario {
 }
 
 /// All of them.
-pub const ALL: [Scenario; 14] = [
+pub const ALL: [Scenario; 19] = [
     Scenario {
         name: "calm",
         run: |world, _| Box::pin(calm(world)),
@@ -109,6 +65,10 @@ pub const ALL: [Scenario; 14] = [
     Scenario {
         name: "leader_killed",
         run: |world, it| Box::pin(leaders::killed(world, it)),
+    },
+    Scenario {
+        name: "split_votes",
+        run: |world, it| Box::pin(leaders::split_votes(world, it)),
     },
     Scenario {
         name: "all_nodes_lose_unsynced_pages_at_once",
@@ -153,6 +113,22 @@ pub const ALL: [Scenario; 14] = [
     Scenario {
         name: "organism",
         run: |world, _| Box::pin(organism::whole(world)),
+    },
+    Scenario {
+        name: "organism_faults",
+        run: |world, it| Box::pin(parties::mix(world, it)),
+    },
+    Scenario {
+        name: "ballots_broken_off",
+        run: |world, _| Box::pin(parties::ballots_broken_off(world)),
+    },
+    Scenario {
+        name: "rolled_back_verifier",
+        run: |world, _| Box::pin(parties::verifier_rolled_back(world)),
+    },
+    Scenario {
+        name: "rolled_back_sentinel",
+        run: |world, _| Box::pin(parties::sentinel_rolled_back(world)),
     },
     Scenario {
         name: "random",

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redlatch_link::transport::Dialer;
+use redlatch_link::world as link;
 use redlatch_link::{PeerIdentity, Role, client_type};
 use redlatch_proto::v1;
 use redlatch_proto::v1::sentinel_client::SentinelClient;
@@ -15,19 +16,22 @@ use super::{expect, first_leader};
 use crate::history::{Fact, RaisedSeen, Step};
 use crate::liveness::settle;
 use crate::oracle::RedSent;
-use crate::organism::{OFFICER, VERIFIERS, agent_name};
-use crate::parties::{ACTUATOR, Parties, SENTINEL, SENTINEL_ADDRESS};
+use crate::organism::{ACTUATOR, OFFICER, SENTINEL, VERIFIERS, agent_name};
+use crate::parties::{Parties, SENTINEL_ADDRESS};
+use crate::party_faults::{Party, everybody};
 use crate::process::{Stage, credentials};
 use crate::trace::Who;
 use crate::workload::{Counts, Workload};
 use crate::world::{Failure, World};
 
 /// How long everybody may take to start, make a key and have it in force.
-const START: Duration = Duration::from_secs(60);
+pub(super) const START: Duration = Duration::from_secs(60);
 /// How long a landing or a stop may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the sentinel may take to answer an order before it is asked again.
+const ANSWER: Duration = Duration::from_secs(3);
 /// How long is watched that nothing more happens.
-const WATCH: Duration = Duration::from_secs(10);
+pub(super) const WATCH: Duration = Duration::from_secs(10);
 
 /// Agent whose work is stopped.
 const STOPPED: u64 = 2;
@@ -37,18 +41,15 @@ const CUT_OFF: u64 = 3;
 /// Whether a fact is meant.
 type Is = fn(&Fact) -> bool;
 type Sentinel = client_type!(SentinelClient);
+/// Whether the sentinel has taken an order on.
+pub(super) type Taken = Box<dyn Fn() -> Option<()>>;
 
 /// Decisions with four and with three verifiers, a stop, and a stop without an actuator.
 pub(super) async fn whole(world: &mut World) -> Result<Counts, Failure> {
-    let parties = Parties::start(world);
+    let parties = Parties::gather(world);
     let load = Workload::idle(world);
     first_leader(world).await?;
-    let everybody: Vec<&str> = VERIFIERS
-        .iter()
-        .map(|it| it.0)
-        .chain([SENTINEL, ACTUATOR])
-        .collect();
-    ready(world, &parties, &everybody, START).await?;
+    ready(world, &parties, &everybody(), START).await?;
     land(world, &parties, &load, 1, "first").await?;
     a_verifier_is_killed(world, &parties, &load).await?;
     world.calm();
@@ -75,7 +76,7 @@ async fn a_verifier_is_killed(
     let (one, other) = (VERIFIERS[at].0, VERIFIERS[(at + 1) % 4].0);
     parties.kill(one);
     land(world, parties, load, 1, "second").await?;
-    parties.restart(one);
+    parties.start(one);
     ready(world, parties, &[one], PATIENCE).await?;
     parties.kill(other);
     let third = land(world, parties, load, STOPPED, "third").await?;
@@ -86,18 +87,18 @@ async fn a_verifier_is_killed(
         .iter()
         .any(|((by, on), _)| by.as_str() == one && *on == third);
     expect(voted, || format!("{one} came back and does not vote"))?;
-    parties.restart(other);
+    parties.start(other);
     ready(world, parties, &[other], PATIENCE).await
 }
 
-fn subject(agent: u64) -> SubjectId {
+pub(super) fn subject(agent: u64) -> SubjectId {
     agent_name(agent).parse().expect("its name is a name")
 }
 
-async fn ready(
+pub(super) async fn ready(
     world: &mut World,
     parties: &Parties,
-    who: &[&str],
+    who: &[Party],
     span: Duration,
 ) -> Result<(), Failure> {
     let what = format!("{who:?} are ready");
@@ -109,7 +110,7 @@ async fn ready(
 }
 
 /// An agent freezes an intent, which is decided and committed without anybody's further doing.
-async fn land(
+pub(super) async fn land(
     world: &mut World,
     parties: &Parties,
     load: &Workload,
@@ -125,7 +126,7 @@ async fn land(
         .map_err(|failure| parties.ended().map_or(failure, Failure::Unexpected))
 }
 
-async fn freeze(
+pub(super) async fn freeze(
     world: &mut World,
     load: &Workload,
     agent: u64,
@@ -141,7 +142,7 @@ async fn freeze(
                 if let Some(intent) = load.freeze(&nodes, agent, &mut draws).await {
                     return intent;
                 }
-                redlatch_link::world::sleep(Duration::from_millis(100)).await;
+                link::sleep(Duration::from_millis(100)).await;
             }
         }
     });
@@ -150,7 +151,7 @@ async fn freeze(
 }
 
 /// Runs something outside of the cluster; what it gave, once it has.
-fn answer<T: Copy + Send + 'static, W: Future<Output = T> + Send + 'static>(
+pub(super) fn answer<T: Copy + Send + 'static, W: Future<Output = T> + Send + 'static>(
     world: &World,
     work: W,
 ) -> impl Fn() -> Option<T> + use<T, W> {
@@ -163,11 +164,11 @@ fn answer<T: Copy + Send + 'static, W: Future<Output = T> + Send + 'static>(
     move || *given.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn has(stage: &Stage, what: impl Fn(&Fact) -> bool) -> bool {
+pub(super) fn has(stage: &Stage, what: impl Fn(&Fact) -> bool) -> bool {
     stage.history().facts.values().any(what)
 }
 
-fn committed(stage: &Stage, asked: IntentDigest) -> bool {
+pub(super) fn committed(stage: &Stage, asked: IntentDigest) -> bool {
     has(
         stage,
         |fact| matches!(fact, Fact::Positive { step: Step::Committed, intent, .. } if *intent == asked),
@@ -175,23 +176,29 @@ fn committed(stage: &Stage, asked: IntentDigest) -> bool {
 }
 
 /// The safety officer orders a stop, and the sentinel takes it on.
-async fn raise(world: &mut World, scope: RedScope, purpose: &str) -> Result<(), Failure> {
-    let stage = world.stage.clone();
-    let order = stage
-        .organism
-        .order(scope.clone(), &mut world.seed.draws(purpose));
-    let raised = answer(world, {
-        let stage = stage.clone();
-        async move { ask_until_raised(&stage, order).await }
-    });
+pub(super) async fn raise(
+    world: &mut World,
+    scope: RedScope,
+    purpose: &str,
+) -> Result<(), Failure> {
+    let taken = order(world, scope, purpose);
     let what = format!("the {purpose} is raised");
-    let record = world.until(&what, PATIENCE, |_| raised()).await?;
-    let at_us = stage.now_us();
-    stage.note(Who::Party(SENTINEL), format_args!("raises {scope:?}"));
-    let mut history = stage.history();
-    history.promises.reds.push(RedSent { record, scope });
-    history.raised.push(RaisedSeen { at_us, record });
-    Ok(())
+    world.until(&what, PATIENCE, |_| taken()).await
+}
+
+/// The safety officer orders a stop until the sentinel has taken it on, which is written down.
+pub(super) fn order(world: &World, scope: RedScope, purpose: &str) -> Taken {
+    let stage = world.stage.clone();
+    let mut draws = world.seed.draws(purpose);
+    let order = stage.organism.order(scope.clone(), &mut draws);
+    Box::new(answer(world, async move {
+        let record = ask_until_raised(&stage, order).await;
+        let at_us = stage.now_us();
+        stage.note(Who::Party(SENTINEL), format_args!("raises {scope:?}"));
+        let mut history = stage.history();
+        history.promises.reds.push(RedSent { record, scope });
+        history.raised.push(RaisedSeen { at_us, record });
+    }))
 }
 
 /// The same order again and again: the sentinel answers it with the same RED.
@@ -199,11 +206,13 @@ async fn ask_until_raised(stage: &Stage, order: Envelope) -> Digest {
     let mut sentinel = sentinel(stage);
     loop {
         let order = order.to_canonical();
-        let answer = sentinel.raise(v1::RaiseRequest { order }).await;
-        let entry: Option<Vec<u8>> = answer.ok().map(|it| it.into_inner().entry);
-        match entry.and_then(|bytes| Envelope::from_canonical(&bytes).ok()) {
+        let asked = sentinel.raise(v1::RaiseRequest { order });
+        let answer = link::timeout(ANSWER, asked).await;
+        let entry = answer.ok().and_then(Result::ok);
+        let entry = entry.and_then(|it| Envelope::from_canonical(&it.into_inner().entry).ok());
+        match entry {
             Some(entry) => return entry.digest(),
-            None => redlatch_link::world::sleep(Duration::from_millis(200)).await,
+            None => link::sleep(Duration::from_millis(200)).await,
         }
     }
 }
@@ -219,7 +228,7 @@ fn sentinel(stage: &Stage) -> Sentinel {
 }
 
 /// So many stops are latched, carried out, and acknowledged by the sentinel.
-async fn closed(world: &mut World, stops: usize) -> Result<(), Failure> {
+pub(super) async fn closed(world: &mut World, stops: usize) -> Result<(), Failure> {
     let count = |world: &World, is: Is| {
         let history = world.stage.history();
         history.facts.values().filter(|fact| is(fact)).count()
@@ -265,7 +274,7 @@ async fn stopped_for_good(
     land(world, parties, load, 1, "last").await.map(|_| ())
 }
 
-fn decisions(stage: &Stage) -> usize {
+pub(super) fn decisions(stage: &Stage) -> usize {
     let history = stage.history();
     let decided = |fact: &&Fact| {
         matches!(
@@ -298,8 +307,8 @@ async fn a_stop_without_an_actuator(
         .await?;
     parties.kill(SENTINEL);
     world.run(Duration::from_secs(2)).await?;
-    parties.restart(ACTUATOR);
-    parties.restart(SENTINEL);
+    parties.start(ACTUATOR);
+    parties.start(SENTINEL);
     world.calm();
     closed(world, stops).await?;
     ready(world, parties, &[SENTINEL, ACTUATOR], PATIENCE).await

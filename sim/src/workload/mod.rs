@@ -110,12 +110,17 @@ impl Workload {
     pub fn start(world: &World, plan: Plan) -> Workload {
         let load = Workload::idle(world);
         world.spawn(activate(load.clone()));
-        for agent in 1..=AGENTS {
-            world.spawn(agent::live(load.clone(), agent, plan));
-        }
+        load.agents(world, plan);
         world.spawn(coordinator::live(load.clone(), plan));
         world.spawn(sentinel::live(load.clone(), plan));
         load
+    }
+
+    /// Lets the agents live. In a world with all parties nobody else is needed: the rest is real.
+    pub fn agents(&self, world: &World, plan: Plan) {
+        for agent in 1..=AGENTS {
+            world.spawn(agent::live(self.clone(), agent, plan));
+        }
     }
 
     /// The same parties, of whom nobody does anything by itself.

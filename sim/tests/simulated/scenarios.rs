@@ -25,6 +25,7 @@ macro_rules! scenarios {
 scenarios! {
     calm_runs_serve_everybody "calm" [1, 2];
     fault_020_leaders_are_killed "leader_killed" [1, 2, 3];
+    fault_001_votes_split_and_nobody_leads_twice "split_votes" [1, 2];
     fault_005_all_nodes_lose_unsynced_pages_at_once
         "all_nodes_lose_unsynced_pages_at_once" [1, 2, 3];
     fault_005_a_voter_loses_power "voter_loses_power" [1, 2];
@@ -37,6 +38,10 @@ scenarios! {
     fault_019_a_deposed_leader_never_says_free "deposed_leader_status" [1, 2, 3];
     fault_077_a_clock_steps "clock_step" [1, 2];
     the_whole_organism_decides_and_stops "organism" [1, 2];
+    the_whole_organism_stands_faults_of_its_parties "organism_faults" [1, 2, 3, 4];
+    fault_030_broken_ballots_end_with_the_same_votes "ballots_broken_off" [1, 2, 3];
+    fault_034_a_rolled_back_verifier_does_not_vote "rolled_back_verifier" [1, 2];
+    fault_034_a_rolled_back_sentinel_stops_everything "rolled_back_sentinel" [1, 2];
     random_faults "random" [1, 2, 3, 4, 5, 6];
 }
 
