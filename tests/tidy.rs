@@ -7,7 +7,8 @@
 //!   sources    //! first, words banned in cores, one verify, nonces, leftovers
 //!   doors      clocks, files, threads and exits have one place each
 //!   commands   every positive command passes the fence
-//!   mutants    no mutant and no symbolic constructor in shipped code
+//!   mutants    no mutant, no symbolic constructor and no planted bug in shipped code
+//!   processes  each stands in the simulated world with an invariant that watches it
 //!   sizes      long functions and files: a list that only shrinks
 //!   documents  README commands, links, invariants against tests, metrics against code
 //! ```
@@ -35,6 +36,8 @@ mod leftovers;
 mod metrics;
 #[path = "tidy/mutants.rs"]
 mod mutants;
+#[path = "tidy/processes.rs"]
+mod processes;
 #[path = "tidy/readme.rs"]
 mod readme;
 #[path = "tidy/sizes.rs"]

@@ -2,6 +2,14 @@
 //!
 //! Such a door is named: a function `symbolic…` or `mutant…`, a feature or cfg `symbolic` or
 //! `mutant`. It may exist in shipped sources only under a gate, and no manifest may open the gate.
+//!
+//! A planted bug is a check that a test may switch off. Shipped sources declare such bugs by
+//! `planted_bugs!` and ask for them by `planted()`, which is `false` where it is not for a test;
+//! they plant none. What that comes to is read from the binaries: none of them has the mark.
+
+use std::path::{Path, PathBuf};
+
+use redlatch_types::planted::MARK;
 
 use crate::finding::{Finding, none};
 use crate::source::{self, Source};
@@ -72,8 +80,113 @@ fn no_mutant_and_no_symbolic_constructor_is_shipped() {
     none(opened, "Only a dev-dependency may name this feature.");
 }
 
+/// Where planted bugs are made.
+const PLANTED: &str = "proto/types/src/planted.rs";
+/// All that another shipped source may say of them.
+const MENTIONS: [&str; 5] = [
+    ".planted()",
+    "planted_bugs!",
+    "mod planted;",
+    "crate::planted::Bug;",
+    "crate::planted::{self, Bug};",
+];
+
+/// Production lines of shipped sources that do more with planted bugs than declare and ask.
+fn planting(sources: &[Source]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let shipped = sources
+        .iter()
+        .filter(|it| it.shipped() && it.path != PLANTED);
+    for source in shipped {
+        for (line, code) in source.production() {
+            let rest = MENTIONS
+                .iter()
+                .fold(code.to_owned(), |rest, it| rest.replace(it, ""));
+            let lists = ["Bug::ALL", "Bug::by_name"]
+                .iter()
+                .any(|it| rest.contains(it));
+            if lists || rest.to_lowercase().contains("plant") {
+                findings.push(Finding::new(&source.path, line, code.trim()));
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn shipped_sources_declare_planted_bugs_and_plant_none() {
+    none(
+        planting(&source::all()),
+        "Declare bugs by planted_bugs! in planted.rs, ask by `Bug::X.planted()`; only a test plants.",
+    );
+}
+
+const BINARIES: [&str; 5] = [
+    "redlatch",
+    "redlatch-node",
+    "redlatch-verifier",
+    "redlatch-sentinel",
+    "redlatch-actuator",
+];
+
+/// Whether a file has the mark of a build in which bugs can be planted.
+fn is_marked(file: &Path) -> bool {
+    let bytes = std::fs::read(file).expect("the binary is readable");
+    let mark = MARK.as_bytes();
+    bytes.windows(mark.len()).any(|window| window == mark)
+}
+
+/// The same binary as other profiles have left it in the target directory, where they have.
+fn of_other_profiles(binary: &Path) -> Vec<PathBuf> {
+    let (Some(name), Some(target)) = (binary.file_name(), binary.parent().and_then(Path::parent))
+    else {
+        return Vec::new();
+    };
+    ["debug", "release"]
+        .iter()
+        .map(|profile| target.join(profile).join(name))
+        .filter(|path| path != binary && path.is_file())
+        .collect()
+}
+
+#[test]
+fn no_shipped_binary_can_have_a_bug_planted() {
+    for name in BINARIES {
+        let built = redlatch_tests::binary(name);
+        let others = of_other_profiles(&built);
+        for binary in [built].iter().chain(&others) {
+            let shown = binary.display();
+            assert!(!is_marked(binary), "{shown} can have a bug planted");
+        }
+    }
+}
+
 mod bad_examples {
     use super::*;
+
+    #[test]
+    fn a_source_that_plants_is_found() {
+        let fine = "pub mod planted;\nuse crate::planted::Bug;\nif a && !Bug::A.planted() {}\nredlatch_types::planted_bugs! {}\n";
+        let bad = "let _a = Bug::A.plant();\nBug::ALL[0];\nlet a = PLANTED;\n#[cfg(test)]\nfn t() {\n    Bug::A.plant();\n}\n";
+        let sources = [
+            Source::parse("raft/src/a.rs", fine),
+            Source::parse("raft/src/b.rs", bad),
+            Source::parse("sim/src/b.rs", bad),
+            Source::parse(PLANTED, bad),
+        ];
+        let here = "raft/src/b.rs";
+        assert_eq!(
+            places(&planting(&sources)),
+            [(here, 1), (here, 2), (here, 3)]
+        );
+    }
+
+    #[test]
+    fn a_marked_binary_is_found() {
+        // This one names the mark, so it stands in it.
+        let own = std::env::current_exe().expect("a running test has a path");
+        assert!(is_marked(&own), "nothing would be found: {MARK}");
+    }
     use crate::finding::places;
 
     #[test]
