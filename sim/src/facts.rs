@@ -63,7 +63,7 @@ pub fn counted(leaf: &[u8]) -> Vec<(VerifierId, IntentDigest, Digest)> {
         let said = signed.record();
         Some((said.verifier_id.clone(), said.intent_digest, vote.digest()))
     };
-    authorized.votes.iter().filter_map(open).collect()
+    authorized.votes().iter().filter_map(open).collect()
 }
 
 /// Every scope that stops an intent, worked out from SPEC C.25 apart from the product's own `covers`.

@@ -95,6 +95,7 @@ impl Organism {
             actuator: pinned(ACTUATOR),
             subjects,
             repository: id(REPOSITORY),
+            human_keys: Vec::new(),
         });
         let sealed = Envelope::seal(genesis.scope(), &seed.key("root"), &genesis);
         Organism {
@@ -196,12 +197,13 @@ impl Organism {
             payload: ActionPayload::Land(LandPayload {
                 resource: GitRef {
                     repository: id(REPOSITORY),
+            human_keys: Vec::new(),
                     reference: Text::lossy(&format!("refs/heads/{}", &key.to_string()[..16])),
                 },
                 old: Bytes(Vec::new()),
                 new: Bytes(key.0.0[..20].to_vec()),
             }),
-            applicable_grant_id: self.grant(agent),
+            applicable_grant_id: Some(self.grant(agent)),
             executor_subject_id_optional: Some(id("gate")),
             delegation_grant_digest_optional: None,
             promotion_target_subject_id_optional: None,
@@ -213,6 +215,7 @@ impl Organism {
             expires_at: now + 60 * MINUTE_MS,
             effect_deadline_ms: 10 * MINUTE_MS,
             mission_id_optional: None,
+            ingress: Ingress::Cli,
         };
         let payload = proposal.to_canonical();
         RawCommand::FreezeIntent(self.originate(agent, now, key, &payload), Bytes(payload))
@@ -499,8 +502,8 @@ fn decision(
         minimum_failure_domains: 3,
         quorum_policy_digest: governance.quorum_policy_digest(),
         independence_spec_digest: governance.constitution.independence_spec.digest(),
-        applicable_grant_id: intent.applicable_grant_id,
-        applicable_grant_digest: intent.applicable_grant_digest,
+        applicable_grant_id: intent.applicable_grant_id?,
+        applicable_grant_digest: intent.applicable_grant_digest?,
         seal_sheet_digest: sheet.digest(),
         roster_epoch: governance.roster.roster_epoch,
         quorum_key_epoch: governance.quorum_key.as_ref()?.epoch,

@@ -211,7 +211,7 @@ impl Signer {
         let proposal = ProposalV1 {
             audience: land.resource.repository.clone(),
             payload: ActionPayload::Land(land),
-            applicable_grant_id: self.genesis.grants[0].id(),
+            applicable_grant_id: Some(self.genesis.grants[0].id()),
             executor_subject_id_optional: Some("gate".parse().expect("a name")),
             delegation_grant_digest_optional: None,
             promotion_target_subject_id_optional: None,
@@ -223,6 +223,7 @@ impl Signer {
             expires_at: state_time + HOUR_MS,
             effect_deadline_ms: HOUR_MS,
             mission_id_optional: None,
+            ingress: Ingress::Cli,
         };
         let payload = Bytes(proposal.to_canonical());
         let envelope = self.envelope(state_time, event, &payload);

@@ -1,7 +1,7 @@
 //! An event in words: its fields for programs, one line for people. Only its own, decoded bytes are shown.
 
 use redlatch_types::event::{Event, Ground};
-use redlatch_types::records::{ActionPayload, RedScope};
+use redlatch_types::records::RedScope;
 use serde_json::{Map, Value, json};
 
 use crate::output;
@@ -27,7 +27,7 @@ pub(crate) fn fields(event: &Event) -> Map<String, Value> {
             "public_key_package": transcript.to_string(),
         }),
         Event::Frozen(digest, at, intent, origin) => {
-            let ActionPayload::Land(land) = &intent.payload;
+            let (land, swap) = (intent.payload.land(), intent.payload.swap());
             json!({
                 "intent": digest.to_string(),
                 "frozen_at": output::time(*at),
@@ -35,10 +35,11 @@ pub(crate) fn fields(event: &Event) -> Map<String, Value> {
                 "executor": intent.executor_subject_id_optional.as_ref().map(ToString::to_string),
                 "action": intent.action.to_string(),
                 "variant": intent.required_authority_variant.to_string(),
-                "repository": land.resource.repository.to_string(),
-                "ref": land.resource.reference.to_string(),
-                "old": hex::encode(&land.old.0),
-                "new": hex::encode(&land.new.0),
+                "resource": intent.payload.resource().to_string(),
+                "repository": land.map(|land| land.resource.repository.to_string()),
+                "ref": land.map(|land| land.resource.reference.to_string()),
+                "old": swap.map(|(old, _)| hex::encode(&old.0)),
+                "new": swap.map(|(_, new)| hex::encode(&new.0)),
                 "event_id": origin.event_id.to_string(),
                 "expires_at": output::time(intent.expires_at),
             })
@@ -46,7 +47,8 @@ pub(crate) fn fields(event: &Event) -> Map<String, Value> {
         Event::Authorized(body) => json!({
             "intent": body.decision.binding.intent_digest.to_string(),
             "capability": body.capability_id.to_string(),
-            "votes": body.votes.len(),
+            "label": body.decision.label.to_string(),
+            "votes": body.votes().len(),
         }),
         Event::Prepared(id, transaction) => json!({
             "transaction": id.to_string(),

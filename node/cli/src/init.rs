@@ -182,6 +182,7 @@ fn parties(keys: &Keys, shape: &Shape) -> Parties {
         actuator: keys.actuator.clone(),
         subjects: keys.subjects.clone(),
         repository: shape.repository.clone(),
+        human_keys: Vec::new(),
     }
 }
 

@@ -280,7 +280,7 @@ pub(crate) fn proposal(
     Ok(ProposalV1 {
         audience: land.resource.repository.clone(),
         payload: ActionPayload::Land(land),
-        applicable_grant_id: grant.id(),
+        applicable_grant_id: Some(grant.id()),
         executor_subject_id_optional: Some(executor),
         delegation_grant_digest_optional: None,
         promotion_target_subject_id_optional: None,
@@ -292,6 +292,7 @@ pub(crate) fn proposal(
         expires_at: 0,
         effect_deadline_ms: EFFECT_DEADLINE_MS,
         mission_id_optional: None,
+        ingress: Ingress::Cli,
     })
 }
 

@@ -79,7 +79,7 @@ fn frozen() -> (State, IntentDigest) {
             old: Bytes(vec![]),
             new: Bytes(vec![1; 20]),
         }),
-        applicable_grant_id: made.grants[0].id(),
+        applicable_grant_id: Some(made.grants[0].id()),
         executor_subject_id_optional: Some(id("gate")),
         delegation_grant_digest_optional: None,
         promotion_target_subject_id_optional: None,
@@ -91,6 +91,7 @@ fn frozen() -> (State, IntentDigest) {
         expires_at: START + 3_600_000,
         effect_deadline_ms: 600_000,
         mission_id_optional: None,
+        ingress: Ingress::Cli,
     };
     let payload = proposal.to_canonical();
     let event_id = EventId(Digest::of(b"event"));

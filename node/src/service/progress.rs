@@ -86,7 +86,7 @@ fn decision<E: Engine>(
     Ok(
         leaf.and_then(|leaf| match Event::from_canonical(&leaf).ok()? {
             Event::Authorized(it) => {
-                AgentQuorumDecisionV1::from_canonical(&it.quorum_decision.body.0).ok()
+                AgentQuorumDecisionV1::from_canonical(&it.quorum()?.decision.body.0).ok()
             }
             _ => None,
         }),

@@ -111,6 +111,7 @@ fn first_outcome(event: &Event) -> Option<Accepted> {
     match event {
         Event::Frozen(digest, ..) => Some(Accepted::Frozen(*digest)),
         Event::Withdrawn(digest, _) => Some(Accepted::Withdrawn(*digest)),
+        Event::ChallengeIssued(id, ..) => Some(Accepted::ChallengeIssued(*id)),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use minicbor::{Decode, Encode};
 
 use crate::bytes::Bytes;
 use crate::ids::{CapabilityId, IntentDigest, TickNumber, TransactionId};
-use crate::records::{AbortReason, SafetyActionIntentV1, SealSheetV1};
+use crate::records::{AbortReason, HumanApprovalV1, SafetyActionIntentV1, SealSheetV1};
 use crate::sign::Envelope;
 
 /// A command before admission.
@@ -69,6 +69,57 @@ pub enum RawCommand {
     /// Put a StateRoot leaf at the end of this entry.
     #[n(18)]
     Checkpoint,
+    /// Ask that a person be challenged. Signed envelope and the request's canonical bytes.
+    #[n(19)]
+    OpenChallenge(#[n(0)] Envelope, #[n(1)] Bytes),
+    /// Decide by persons and mint.
+    #[n(20)]
+    AuthorizeHuman(#[n(0)] Box<HumanAuthorization>),
+    /// Decide by policy and mint.
+    #[n(21)]
+    AuthorizePolicy(#[n(0)] Box<PolicyAuthorization>),
+    /// Put a committed change of the organism itself in force (DESIGN §5.8).
+    #[n(22)]
+    Activate(#[n(0)] TransactionId),
+    /// Replace pins of the kernel. Signed by the offline root.
+    #[n(23)]
+    RootAct(#[n(0)] Envelope),
+    /// Raise the feature level. Carries every node's statement that it supports it.
+    #[n(24)]
+    RaiseFeatureLevel(#[n(0)] Vec<Envelope>),
+    /// A node that lost its disk comes back as a learner. Signed by its record key.
+    #[n(25)]
+    Rejoin(#[n(0)] Envelope),
+}
+
+/// What one `AuthorizeHuman` carries: GREEN and the persons' approvals.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct HumanAuthorization {
+    /// The intent.
+    #[n(0)]
+    pub intent_digest: IntentDigest,
+    /// The sentinel's GREEN.
+    #[n(1)]
+    pub green: Envelope,
+    /// Approvals, ascending by challenge.
+    #[n(2)]
+    pub approvals: Vec<HumanApprovalV1>,
+}
+
+/// What one `AuthorizePolicy` carries: GREEN and the gate receipts that the clauses ask for.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct PolicyAuthorization {
+    /// The intent.
+    #[n(0)]
+    pub intent_digest: IntentDigest,
+    /// The sentinel's GREEN.
+    #[n(1)]
+    pub green: Envelope,
+    /// Gate receipts, each signed by its runner, ascending by digest.
+    #[n(2)]
+    pub receipts: Vec<Envelope>,
 }
 
 /// What one `Authorize` carries: GREEN, the opened votes, their sheet, the quorum's decision.

@@ -10,14 +10,16 @@ use minicbor::{Decode, Encode};
 
 use crate::bytes::{Bytes, Digest, PublicKey};
 use crate::ids::{
-    CapabilityId, EventId, GrantId, GroundNumber, IntentDigest, KeyEpoch, LatchNumber,
-    MarkerNumber, OutboxEpoch, RosterEpoch, SubjectId, TickNumber, TransactionId,
+    AutonomyEpoch, CapabilityId, ChallengeId, EventId, GrantId, GroundNumber, IntentDigest,
+    KeyEpoch, LatchNumber, MarkerNumber, NodeId, OutboxEpoch, RosterEpoch, SubjectId, TickNumber,
+    TransactionId,
 };
 use crate::records::{
-    AbortReason, AuthorityDecisionV1, AutonomyCapabilityV1, AutonomyEpochV1, AutonomyGrantV1,
-    CommitMarkerV1, GenesisV1, OutcomeKind, PositiveAuthorityTransactionV1, RedLatchReceiptV1,
-    RedScope, SafetyActionIntentV1, SafetyCapabilityV1, SafetyMarkerV1, SealSheetV1,
-    SovereignActionIntentV1,
+    AbortReason, AuthorityDecisionV1, AutonomyActivationReceiptV1, AutonomyCapabilityV1,
+    AutonomyEpochV1, AutonomyGrantV1, ClientIdentityV1, CommitMarkerV1, ConstitutionV1, GenesisV1,
+    HumanApprovalV1, HumanDecisionV1, HumanKeyV1, OutcomeKind, OwnerChallengeV1, PolicyDecisionV1,
+    PositiveAuthorityTransactionV1, RedLatchReceiptV1, RedScope, RootActV1, RosterV1,
+    SafetyActionIntentV1, SafetyCapabilityV1, SafetyMarkerV1, SealSheetV1, SovereignActionIntentV1,
 };
 use crate::refusal::Refusal;
 use crate::sign::Envelope;
@@ -58,6 +60,9 @@ pub enum GroundCause {
     /// Two signed REDs cannot stand in one chain.
     #[n(3)]
     ChainBreak(#[n(0)] OutboxEpoch),
+    /// The offline root replaced pins; what goes on from there is a reset's to say.
+    #[n(4)]
+    RootAct(#[n(0)] u64),
 }
 
 /// A freeze: scope and cause. Lives until a reset names it.
@@ -228,6 +233,53 @@ pub enum Event {
     /// Digest of the state after the events before it.
     #[n(24)]
     StateRoot(#[n(0)] StateRootV1),
+    /// A person may now be asked; the nonce is reserved.
+    #[n(26)]
+    ChallengeIssued(
+        #[n(0)] ChallengeId,
+        #[n(1)] Box<OwnerChallengeV1>,
+        #[n(2)] Box<Origination>,
+    ),
+    /// A committed change of the organism is in force; what it is follows in the same entry.
+    #[n(27)]
+    Activated(
+        #[n(0)] TransactionId,
+        #[n(1)] MarkerNumber,
+        #[n(2)] Box<AutonomyActivationReceiptV1>,
+    ),
+    /// This constitution is in force.
+    #[n(28)]
+    ConstitutionAmended(#[n(0)] Box<ConstitutionV1>),
+    /// This grant is in force, in the place of the other if one is named.
+    #[n(29)]
+    GrantGiven(#[n(0)] Option<GrantId>, #[n(1)] Box<AutonomyGrantV1>),
+    /// This subject is enrolled so, or revoked.
+    #[n(30)]
+    SubjectChanged(#[n(0)] Box<ClientIdentityV1>),
+    /// This key of a person is enrolled so, or revoked.
+    #[n(31)]
+    HumanKeyChanged(#[n(0)] Box<HumanKeyV1>),
+    /// This roster is in force.
+    #[n(32)]
+    RosterChanged(#[n(0)] Box<RosterV1>),
+    /// The quorum has no key until its verifiers confirm a new one.
+    #[n(33)]
+    QuorumKeyVoided(#[n(0)] KeyEpoch),
+    /// These grounds are cleared.
+    #[n(34)]
+    GroundsReset(#[n(0)] Vec<GroundNumber>),
+    /// The offline root acted.
+    #[n(35)]
+    RootActed(#[n(0)] Box<RootActV1>, #[n(1)] Ground, #[n(2)] Envelope),
+    /// Features of this level may be proposed.
+    #[n(36)]
+    FeatureLevelRaised(#[n(0)] u64, #[n(1)] Vec<Envelope>),
+    /// A person decided how an effect ended that nobody could say.
+    #[n(37)]
+    EffectResolved(#[n(0)] TransactionId, #[n(1)] OutcomeKind, #[n(2)] Bytes),
+    /// A node came back without its disk.
+    #[n(38)]
+    NodeRejoined(#[n(0)] Box<RosterV1>, #[n(1)] Envelope),
 }
 
 /// Body of [`Event::Authorized`].
@@ -249,15 +301,53 @@ pub struct Authorized {
     /// The GREEN.
     #[n(4)]
     pub green: Envelope,
-    /// The votes.
+    /// What the decision rests on.
     #[n(5)]
+    pub basis: Basis,
+}
+
+/// What a decision rests on: exactly one variant (M1-I25).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+pub enum Basis {
+    /// Votes.
+    #[n(1)]
+    Quorum(#[n(0)] Box<QuorumBasis>),
+    /// Persons: the decision, and the approvals in the order of its approvers.
+    #[n(2)]
+    Human(#[n(0)] Box<HumanDecisionV1>, #[n(1)] Vec<HumanApprovalV1>),
+    /// Clauses: the decision, and the gate receipts.
+    #[n(3)]
+    Policy(#[n(0)] Box<PolicyDecisionV1>, #[n(1)] Vec<Envelope>),
+}
+
+/// What a quorum's decision rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(map)]
+pub struct QuorumBasis {
+    /// The votes.
+    #[n(0)]
     pub votes: Vec<Envelope>,
     /// Their sheet.
-    #[n(6)]
+    #[n(1)]
     pub sheet: SealSheetV1,
     /// The quorum's decision.
-    #[n(7)]
-    pub quorum_decision: Envelope,
+    #[n(2)]
+    pub decision: Envelope,
+}
+
+impl Authorized {
+    /// What the quorum's decision rests on, if the quorum decided.
+    pub fn quorum(&self) -> Option<&QuorumBasis> {
+        match &self.basis {
+            Basis::Quorum(basis) => Some(basis),
+            Basis::Human(..) | Basis::Policy(..) => None,
+        }
+    }
+
+    /// The votes; none if something else than the quorum decided.
+    pub fn votes(&self) -> &[Envelope] {
+        self.quorum().map_or(&[], |basis| &basis.votes)
+    }
 }
 
 impl Event {
@@ -289,6 +379,19 @@ impl Event {
             Event::OutboxAcknowledged(..) => "outbox_acknowledged",
             Event::Refused(..) => "refused",
             Event::StateRoot(..) => "state_root",
+            Event::ChallengeIssued(..) => "challenge_issued",
+            Event::Activated(..) => "activated",
+            Event::ConstitutionAmended(..) => "constitution_amended",
+            Event::GrantGiven(..) => "grant_given",
+            Event::SubjectChanged(..) => "subject_changed",
+            Event::HumanKeyChanged(..) => "human_key_changed",
+            Event::RosterChanged(..) => "roster_changed",
+            Event::QuorumKeyVoided(..) => "quorum_key_voided",
+            Event::GroundsReset(..) => "grounds_reset",
+            Event::RootActed(..) => "root_acted",
+            Event::FeatureLevelRaised(..) => "feature_level_raised",
+            Event::EffectResolved(..) => "effect_resolved",
+            Event::NodeRejoined(..) => "node_rejoined",
         }
     }
 
@@ -304,7 +407,11 @@ impl Event {
     pub fn is_positive_marker(&self) -> bool {
         matches!(
             self,
-            Event::Committed(..) | Event::QuorumKeyActivated(..) | Event::EffectClaimed(..)
+            Event::Committed(..)
+                | Event::QuorumKeyActivated(..)
+                | Event::EffectClaimed(..)
+                | Event::Activated(..)
+                | Event::FeatureLevelRaised(..)
         )
     }
 
@@ -322,6 +429,7 @@ impl Event {
                 | Event::EpochPublished(..)
                 | Event::SafetyTerminal(..)
                 | Event::OutboxAcknowledged(..)
+                | Event::RootActed(..)
         )
     }
 }
@@ -383,6 +491,21 @@ pub enum Accepted {
     /// A StateRoot follows.
     #[n(18)]
     Checkpointed,
+    /// The challenge has this id.
+    #[n(19)]
+    ChallengeIssued(#[n(0)] ChallengeId),
+    /// The change is in force, at this autonomy epoch.
+    #[n(20)]
+    Activated(#[n(0)] TransactionId, #[n(1)] AutonomyEpoch),
+    /// The root's act of this number is in force.
+    #[n(21)]
+    RootActed(#[n(0)] u64),
+    /// Features of this level may be proposed.
+    #[n(22)]
+    FeatureLevelRaised(#[n(0)] u64),
+    /// The node is back, as a learner.
+    #[n(23)]
+    Rejoined(#[n(0)] NodeId),
 }
 
 /// The reply to a command: what it led to, or why nothing happened.
@@ -420,6 +543,7 @@ impl fmt::Display for GroundCause {
             GroundCause::Latch(n) => write!(f, "latch {n}"),
             GroundCause::ChainGap(n) => write!(f, "gap before outbox entry {n}"),
             GroundCause::ChainBreak(n) => write!(f, "fork at outbox entry {n}"),
+            GroundCause::RootAct(n) => write!(f, "root act {n}"),
         }
     }
 }

@@ -79,6 +79,10 @@ digest_id! {
     EventId;
     /// A resource that effects change, for example one ref of one repository.
     ResourceId;
+    /// A challenge to a person: SHA-256 of its record.
+    ChallengeId;
+    /// A person's key (`key_id` of SPEC C.6).
+    HumanKeyId;
 }
 
 number_id! {

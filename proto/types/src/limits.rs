@@ -23,6 +23,22 @@ pub const VERDICT_TTL_MS_MAX: u64 = 10 * MINUTE_MS;
 pub const CAPABILITY_TTL_MS: u64 = 10 * MINUTE_MS;
 /// Life of a PREPARED transaction without marker.
 pub const PREPARE_TTL_MS: u64 = 2 * MINUTE_MS;
+/// Life of a challenge to a person.
+pub const CHALLENGE_TTL_MS: u64 = HOUR_MS;
+/// Open challenges of one intent.
+pub const CHALLENGES_PER_INTENT_MAX: usize = 16;
+/// Enrolled keys of persons, revoked ones too.
+pub const HUMAN_KEYS_MAX: usize = 4_096;
+/// Bytes of a WebAuthn credential id (WebAuthn §5.8.3).
+pub const CREDENTIAL_ID_LEN_MAX: usize = 1_023;
+/// Bytes of authenticator data, client data or signature in one approval.
+pub const ASSERTION_PART_LEN_MAX: usize = 4_096;
+/// Clauses of a constitution.
+pub const POLICY_CLAUSES_MAX: usize = 256;
+/// Gate receipts in one policy decision.
+pub const POLICY_RECEIPTS_MAX: usize = 64;
+/// Resources, gates or runners named in one clause or grant.
+pub const SCOPES_MAX: usize = 256;
 /// Life of a safety attempt.
 pub const SAFETY_ATTEMPT_TTL_MS: u64 = 2 * MINUTE_MS;
 /// Time between COMMIT and the last moment at which its effect may be claimed.
@@ -53,7 +69,11 @@ pub const RED_EARLY_MAX: usize = 256;
 pub const VERIFIER_SEATS: usize = 4;
 /// Nodes of a roster, voters and learners.
 pub const NODES_MAX: usize = 9;
-/// Subjects enrolled by a genesis.
+/// Voters of a roster, at least.
+pub const VOTERS_MIN: usize = 3;
+/// Voters of a roster, at most.
+pub const VOTERS_MAX: usize = 7;
+/// Subjects enrolled, revoked ones too.
 pub const SUBJECTS_MAX: usize = 4_096;
 /// Resources whose head the journal keeps.
 pub const RESOURCES_MAX: usize = 65_536;

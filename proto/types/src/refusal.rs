@@ -161,6 +161,24 @@ refusals! {
     39 RolledBack "rolled_back"
         "The node's disk is older than what its peers remember."
         "Do not reuse the disk: rejoin the node as a learner.";
+    40 UnknownChallenge "unknown_challenge"
+        "No open challenge has this id; it was never issued, or it is spent or expired."
+        "Ask for a new challenge and approve that.";
+    41 BadAssertion "bad_assertion"
+        "The approval is not a valid assertion over this challenge by the enrolled key."
+        "Approve again with the enrolled authenticator, in the organism's own page or tool.";
+    42 KernelFloor "kernel_floor"
+        "The change would lower a floor of the kernel or contradict what is in force."
+        "Floors are changed by nobody but the offline root; correct the proposal.";
+    43 NotDue "not_due"
+        "The change is committed, and its time of activation has not come."
+        "Activate it once state time has reached it.";
+    44 FeatureLevel "feature_level"
+        "Not every node of the organism runs a build that supports this."
+        "Update all nodes, then raise the feature level.";
+    45 ApproverExcluded "approver_excluded"
+        "The person may not decide this: they proposed it, it concerns them, or their key does not reach so far."
+        "Have another person approve.";
 }
 
 impl fmt::Display for Refusal {

@@ -43,7 +43,9 @@ impl EvidenceEvaluator {
     }
 
     async fn judge(&self, intent: &FrozenIntent) -> Result<Report, String> {
-        let ActionPayload::Land(land) = &intent.intent().payload;
+        let Some(land) = intent.intent().payload.land() else {
+            return Ok(Report::against("this evaluator judges landings only"));
+        };
         let digests = &intent.intent().evidence;
         if digests.len() > FILES_MAX {
             return Ok(Report::against(format!(

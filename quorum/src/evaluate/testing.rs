@@ -61,6 +61,7 @@ fn parties() -> Parties {
             subject("gate", ActorKind::Gate, 12),
         ],
         repository: id("repo"),
+        human_keys: Vec::new(),
     }
 }
 
@@ -94,7 +95,7 @@ pub(crate) fn land_intent(old: &[u8], new: &[u8], mut evidence: Vec<Digest>) -> 
     let proposal = ProposalV1 {
         audience: id("repo"),
         payload: ActionPayload::Land(land(old, new)),
-        applicable_grant_id: grant,
+        applicable_grant_id: Some(grant),
         executor_subject_id_optional: Some(id("gate")),
         delegation_grant_digest_optional: None,
         promotion_target_subject_id_optional: None,
@@ -106,6 +107,7 @@ pub(crate) fn land_intent(old: &[u8], new: &[u8], mut evidence: Vec<Digest>) -> 
         expires_at: START + 3_600_000,
         effect_deadline_ms: 600_000,
         mission_id_optional: None,
+        ingress: Ingress::Cli,
     };
     let payload = proposal.to_canonical();
     let event_id = EventId(Digest::of(b"event"));

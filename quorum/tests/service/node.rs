@@ -141,7 +141,7 @@ impl Journal {
                 old: Bytes(vec![]),
                 new: Bytes(vec![new; 20]),
             }),
-            applicable_grant_id: genesis.grants[0].id(),
+            applicable_grant_id: Some(genesis.grants[0].id()),
             executor_subject_id_optional: Some(id("gate")),
             delegation_grant_digest_optional: None,
             promotion_target_subject_id_optional: None,
@@ -153,6 +153,7 @@ impl Journal {
             expires_at: START + 3_600_000,
             effect_deadline_ms: 600_000,
             mission_id_optional: None,
+            ingress: Ingress::Cli,
         };
         let payload = proposal.to_canonical();
         let event_id = EventId(Digest::of(&[new]));

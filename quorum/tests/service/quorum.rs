@@ -89,6 +89,7 @@ pub(crate) fn parties() -> Parties {
             subject("gate", ActorKind::Gate, 12),
         ],
         repository: id("repo"),
+        human_keys: Vec::new(),
     }
 }
 

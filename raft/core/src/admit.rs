@@ -4,10 +4,14 @@
 //! signed is asked by `decide`, against the state at the command's position.
 
 use redlatch_types::command::RawCommand;
-use redlatch_types::limits::{BATCH_COMMANDS_MAX, COMMAND_BYTES_MAX, RED_SEGMENT_LEN_MAX};
+use redlatch_types::limits::{
+    ASSERTION_PART_LEN_MAX, BATCH_COMMANDS_MAX, CHALLENGES_PER_INTENT_MAX, COMMAND_BYTES_MAX,
+    POLICY_RECEIPTS_MAX, RED_SEGMENT_LEN_MAX,
+};
 use redlatch_types::records::{
-    AbortReason, AgentQuorumDecisionV1, CausalEnvelopeV1, ClockReadingV1, EffectClaimV1,
-    EffectOutcomeV1, GenesisV1, KeyConfirmationV1, OutboxAckV1, ProposalV1, SafetyActionIntentV1,
+    AbortReason, AgentQuorumDecisionV1, CausalEnvelopeV1, ChallengeRequestV1, ClockReadingV1,
+    EffectClaimV1, EffectOutcomeV1, FeatureSupportV1, GateReceiptV1, GenesisV1, HumanApprovalV1,
+    KeyConfirmationV1, OutboxAckV1, ProposalV1, RejoinV1, RootActV1, SafetyActionIntentV1,
     SafetyCapabilityV1, SealSheetV1, SentinelRedOutboxV1, SentinelVerdictV1, VoteV1, WithdrawalV1,
 };
 use redlatch_types::sign::{OpenError, SignedBytes};
@@ -15,6 +19,8 @@ use redlatch_types::{
     Bytes, Canonical, CapabilityId, Digest, Envelope, IntentDigest, Record, Refusal, Signed,
     TickNumber, TransactionId,
 };
+
+use crate::webauthn;
 
 /// A command whose bytes are canonical and whose signatures hold.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -55,6 +61,20 @@ pub enum Command {
     AcknowledgeOutbox(Signed<OutboxAckV1>),
     /// Put a StateRoot leaf.
     Checkpoint,
+    /// Challenge a person.
+    OpenChallenge(Box<ClientCommand<ChallengeRequestV1>>),
+    /// Decide by persons and mint.
+    AuthorizeHuman(Box<HumanAuthorization>),
+    /// Decide by policy and mint.
+    AuthorizePolicy(Box<PolicyAuthorization>),
+    /// Put a committed change of the organism in force.
+    Activate(TransactionId),
+    /// Replace pins of the kernel.
+    RootAct(Box<Signed<RootActV1>>),
+    /// Raise the feature level.
+    RaiseFeatureLevel(Vec<Signed<FeatureSupportV1>>),
+    /// A node comes back as a learner.
+    Rejoin(Signed<RejoinV1>),
 }
 
 /// A client's command: its signed envelope and the payload that the envelope names.
@@ -83,6 +103,71 @@ pub struct Authorization {
     pub decision: Signed<AgentQuorumDecisionV1>,
 }
 
+/// What one decision by persons carries, every signature checked.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HumanAuthorization {
+    /// The intent.
+    pub intent_digest: IntentDigest,
+    /// The sentinel's verdict.
+    pub green: Signed<SentinelVerdictV1>,
+    /// Approvals.
+    pub approvals: Vec<Asserted>,
+}
+
+/// What one decision by policy carries, every signature checked.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PolicyAuthorization {
+    /// The intent.
+    pub intent_digest: IntentDigest,
+    /// The sentinel's verdict.
+    pub green: Signed<SentinelVerdictV1>,
+    /// Gate receipts.
+    pub receipts: Vec<Signed<GateReceiptV1>>,
+}
+
+/// An approval whose signature holds for the key it names. What it claims, and whether that key
+/// may claim it, is asked by `decide`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Asserted {
+    record: HumanApprovalV1,
+}
+
+impl Asserted {
+    fn check(record: HumanApprovalV1) -> Result<Asserted, Refusal> {
+        let parts = [
+            &record.authenticator_data,
+            &record.client_data_json,
+            &record.signature,
+        ];
+        if parts.iter().any(|p| p.0.len() > ASSERTION_PART_LEN_MAX) {
+            return Err(Refusal::LimitExceeded);
+        }
+        let asserted = Asserted { record };
+        let key = webauthn::CredentialKey::from_cose(&asserted.record.public_key.0)
+            .map_err(|_| Refusal::BadAssertion)?;
+        let shown = webauthn::check_signature(&key, &asserted.assertion(&[]))
+            .map_err(|_| Refusal::BadAssertion)?;
+        let same = shown.flags == asserted.record.user_presence_flags
+            && shown.counter == asserted.record.counter;
+        same.then_some(asserted).ok_or(Refusal::BadAssertion)
+    }
+
+    /// The approval.
+    pub fn record(&self) -> &HumanApprovalV1 {
+        &self.record
+    }
+
+    /// The assertion, as one of the credential with this id.
+    pub(crate) fn assertion<'a>(&'a self, credential_id: &'a [u8]) -> webauthn::Assertion<'a> {
+        webauthn::Assertion {
+            credential_id,
+            authenticator_data: &self.record.authenticator_data.0,
+            client_data_json: &self.record.client_data_json.0,
+            signature: &self.record.signature.0,
+        }
+    }
+}
+
 /// A RED whose signature holds. What cannot be read is kept: it stops everything.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RedEntry {
@@ -99,9 +184,13 @@ impl Command {
             self,
             Command::ActivateQuorumKey(..)
                 | Command::Authorize(..)
+                | Command::AuthorizeHuman(..)
+                | Command::AuthorizePolicy(..)
                 | Command::Prepare(..)
                 | Command::Commit(..)
                 | Command::ClaimEffect(..)
+                | Command::Activate(..)
+                | Command::RaiseFeatureLevel(..)
         )
     }
 
@@ -110,6 +199,7 @@ impl Command {
         match self {
             Command::FreezeIntent(c) => Some(&c.envelope),
             Command::Withdraw(c) => Some(&c.envelope),
+            Command::OpenChallenge(c) => Some(&c.envelope),
             _ => None,
         }
     }
@@ -157,7 +247,40 @@ pub fn admit(bytes: &[u8]) -> Result<Command, Refusal> {
         RawCommand::FinishSafety(transaction) => Command::FinishSafety(transaction),
         RawCommand::AcknowledgeOutbox(ack) => Command::AcknowledgeOutbox(open(&ack)?),
         RawCommand::Checkpoint => Command::Checkpoint,
+        RawCommand::OpenChallenge(envelope, payload) => {
+            Command::OpenChallenge(Box::new(client(&envelope, payload)?))
+        }
+        RawCommand::AuthorizeHuman(raw) => Command::AuthorizeHuman(Box::new(HumanAuthorization {
+            intent_digest: raw.intent_digest,
+            green: open(&raw.green)?,
+            approvals: asserted(raw.approvals)?,
+        })),
+        RawCommand::AuthorizePolicy(raw) => {
+            Command::AuthorizePolicy(Box::new(PolicyAuthorization {
+                intent_digest: raw.intent_digest,
+                green: open(&raw.green)?,
+                receipts: receipts(&raw.receipts)?,
+            }))
+        }
+        RawCommand::Activate(transaction) => Command::Activate(transaction),
+        RawCommand::RootAct(act) => Command::RootAct(Box::new(open(&act)?)),
+        RawCommand::RaiseFeatureLevel(supports) => Command::RaiseFeatureLevel(open_all(&supports)?),
+        RawCommand::Rejoin(rejoin) => Command::Rejoin(open(&rejoin)?),
     })
+}
+
+fn asserted(approvals: Vec<HumanApprovalV1>) -> Result<Vec<Asserted>, Refusal> {
+    if approvals.len() > CHALLENGES_PER_INTENT_MAX {
+        return Err(Refusal::LimitExceeded);
+    }
+    approvals.into_iter().map(Asserted::check).collect()
+}
+
+fn receipts(envelopes: &[Envelope]) -> Result<Vec<Signed<GateReceiptV1>>, Refusal> {
+    if envelopes.len() > POLICY_RECEIPTS_MAX {
+        return Err(Refusal::LimitExceeded);
+    }
+    open_all(envelopes)
 }
 
 fn open<T: Record>(envelope: &Envelope) -> Result<Signed<T>, Refusal> {

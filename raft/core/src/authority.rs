@@ -10,14 +10,14 @@ use minicbor::{Decode, Encode};
 use redlatch_types::event::{Accepted, Ground};
 use redlatch_types::records::{
     AuthorityDecisionV1, AutonomyCapabilityV1, AutonomyEpochV1, AutonomyGrantV1, ClientIdentityV1,
-    CommitMarkerV1, ConstitutionV1, GitRef, OrganismKind, PositiveAuthorityTransactionV1,
-    RedLatchReceiptV1, RosterV1, SafetyActionIntentV1, SafetyKernelV1, SovereignActionIntentV1,
-    grants_digest,
+    CommitMarkerV1, ConstitutionV1, HumanKeyV1, OrganismKind, OwnerChallengeV1,
+    PositiveAuthorityTransactionV1, RedLatchReceiptV1, ResourceRef, RosterV1, SafetyActionIntentV1,
+    SafetyKernelV1, SovereignActionIntentV1, grants_digest,
 };
 use redlatch_types::{
-    Bytes, Canonical, Digest, EventId, GrantId, GroundNumber, IntentDigest, KeyEpoch, LatchNumber,
-    MarkerNumber, OrganismId, OutboxEpoch, PublicKey, ResourceId, Scope, SubjectId, TickNumber,
-    TransactionId,
+    Bytes, Canonical, ChallengeId, Digest, EventId, GrantId, GroundNumber, HumanKeyId,
+    IntentDigest, KeyEpoch, LatchNumber, MarkerNumber, OrganismId, OutboxEpoch, PublicKey,
+    ResourceId, Scope, SubjectId, TickNumber, TransactionId,
 };
 
 /// The replicated state that decisions depend on.
@@ -60,6 +60,9 @@ pub struct Authority {
     /// Intents that made a positive step in the entry being applied (D10).
     #[n(11)]
     pub stepped: BTreeSet<IntentDigest>,
+    /// Open challenges to persons; their nonces are reserved, neither consumed nor released.
+    #[n(12)]
+    pub challenges: BTreeMap<ChallengeId, OwnerChallengeV1>,
 }
 
 /// Who takes part and which rules are in force.
@@ -99,6 +102,30 @@ pub struct Governance {
     /// The quorum's key.
     #[n(10)]
     pub quorum_key: Option<QuorumKey>,
+    /// Keys of persons, revoked ones too: a revoked key never comes back.
+    #[n(11)]
+    pub human_keys: BTreeMap<HumanKeyId, HumanKey>,
+    /// What may be proposed: the level that every node's build supports.
+    #[n(12)]
+    pub feature_level: u64,
+    /// Acts of the offline root so far.
+    #[n(13)]
+    pub root_acts: u64,
+    /// Highest epoch that a key of the quorum has had.
+    #[n(14)]
+    pub last_key_epoch: KeyEpoch,
+}
+
+/// A person's key and the last signature counter that it showed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(map)]
+pub struct HumanKey {
+    /// The key as it is enrolled.
+    #[n(0)]
+    pub key: HumanKeyV1,
+    /// Last counter.
+    #[n(1)]
+    pub counter: u32,
 }
 
 /// A grant and how much of its budget is committed.
@@ -301,7 +328,7 @@ pub struct OutboxWatermark {
 pub struct Resource {
     /// What it is.
     #[n(0)]
-    pub resource: GitRef,
+    pub resource: ResourceRef,
     /// Its authoritative head, once an effect on it was reported.
     #[n(1)]
     pub head: Option<Bytes>,
@@ -351,10 +378,7 @@ impl Authority {
 
     /// The scope in which records must be signed now; `None` before genesis.
     pub fn scope(&self) -> Option<Scope> {
-        self.governance.as_ref().map(|g| Scope {
-            organism_id: g.organism_id,
-            organism_epoch: g.organism_epoch,
-        })
+        self.governance.as_ref().map(Governance::scope)
     }
 
     /// The latches that fence: all that are not TERMINAL.
@@ -388,6 +412,21 @@ impl Authority {
 }
 
 impl Governance {
+    /// The scope in which records must be signed now.
+    pub fn scope(&self) -> Scope {
+        Scope {
+            organism_id: self.organism_id,
+            organism_epoch: self.organism_epoch,
+        }
+    }
+
+    /// Whether `subject` is enrolled and not revoked.
+    pub fn enrolled(&self, subject: &SubjectId) -> Option<&ClientIdentityV1> {
+        self.subjects
+            .get(subject)
+            .filter(|s| s.revoked_at_optional.is_none())
+    }
+
     /// `grants_digest` of SPEC C.13.
     pub fn grants_digest(&self) -> Digest {
         grants_digest(self.grants.values().map(|g| &g.grant))

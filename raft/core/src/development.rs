@@ -8,16 +8,16 @@
 pub mod authenticator;
 
 use redlatch_types::records::{
-    ActionClass, ActorKind, AutonomyActivationReceiptV1, AutonomyGrantV1, CANONICALIZATION_VERSION,
-    ClientIdentityV1, ConstitutionV1, GenesisV1, IndependenceSpecV1, Mode, OrganismKind,
-    PinnedParty, ResourceScope, RiskClass, RosterNode, RosterV1, RosterVerifier, SafetyKernelV1,
-    Text, Tier, VerifierSeat, grants_digest,
+    ActionClass, ActorKind, AttestationClass, AutonomyActivationReceiptV1, AutonomyGrantV1,
+    CANONICALIZATION_VERSION, ClientIdentityV1, ConstitutionV1, GenesisV1, HumanKeyV1,
+    IndependenceSpecV1, Mode, ORGANISM_REALM, OrganismKind, PinnedParty, ResourceScope, RiskClass,
+    RosterNode, RosterV1, RosterVerifier, SafetyKernelV1, Text, Tier, VerifierSeat, grants_digest,
 };
 use redlatch_types::{
     AutonomyEpoch, Canonical, ConstitutionEpoch, Digest, Name, PublicKey, RosterEpoch, SubjectId,
 };
 
-use crate::registry::registry_digest;
+use crate::registry::{SERVED_LEVEL, registry_digest};
 
 /// Who takes part in a development organism.
 #[derive(Debug, Clone)]
@@ -42,6 +42,8 @@ pub struct Parties {
     pub subjects: Vec<Subject>,
     /// Repository that the grants cover, refs below `refs/heads/`.
     pub repository: Name,
+    /// Keys of persons among the subjects; none if nobody is to decide anything.
+    pub human_keys: Vec<HumanKeyV1>,
 }
 
 /// An enrolled subject of a development organism.
@@ -55,6 +57,10 @@ pub struct Subject {
     pub public_key: PublicKey,
 }
 
+/// Relying party of a development organism's persons.
+pub const WEBAUTHN_RP_ID: &str = "localhost";
+/// The one origin in which they are asked.
+pub const WEBAUTHN_ORIGIN: &str = "https://localhost";
 /// Most actions that the grant of a development organism's agent commits.
 pub const GRANT_BUDGET: u64 = 1_000_000;
 /// Life of that grant.
@@ -77,6 +83,8 @@ pub fn genesis(parties: Parties) -> GenesisV1 {
         .map(|s| identity(&parties, s))
         .collect();
     subjects.sort_by(|a, b| a.subject_id.cmp(&b.subject_id));
+    let mut human_keys = parties.human_keys.clone();
+    human_keys.sort_by_key(HumanKeyV1::id);
     GenesisV1 {
         organism_name: parties.organism_name,
         kind: OrganismKind::Development,
@@ -94,6 +102,8 @@ pub fn genesis(parties: Parties) -> GenesisV1 {
         subjects,
         grants,
         activations,
+        human_keys,
+        feature_level: SERVED_LEVEL,
     }
 }
 
@@ -124,6 +134,11 @@ fn kernel(parties: &Parties) -> SafetyKernelV1 {
         sentinel_identity_binary_policy_digest: parties.sentinel.pin_digest(),
         safety_actuator_identity_binary_policy_digest: parties.actuator.pin_digest(),
         required_sentinel_unavailable_fail_closed: true,
+        human_attestation_classes: vec![
+            AttestationClass::Hardware,
+            AttestationClass::Platform,
+            AttestationClass::Software,
+        ],
     }
 }
 
@@ -157,6 +172,10 @@ fn constitution(parties: &Parties, kernel: &SafetyKernelV1) -> ConstitutionV1 {
         old_runtime_approval_digest: Digest::ZERO,
         safety_kernel_digest: kernel.digest(),
         quorum_signature_required: true,
+        policy_clauses: Vec::new(),
+        human_approvals_required: 1,
+        webauthn_rp_id: text(WEBAUTHN_RP_ID),
+        webauthn_origins: vec![text(WEBAUTHN_ORIGIN)],
     }
 }
 
@@ -167,11 +186,21 @@ fn identity(parties: &Parties, subject: &Subject) -> ClientIdentityV1 {
         public_key: subject.public_key,
         app_host_identity: text("development"),
         enrollment_evidence: Digest::of(b"enrolled by the genesis"),
-        scopes: vec![parties.repository.clone()],
+        scopes: scopes(parties, subject.actor_kind),
         issuer: SubjectId(name("root")),
         created_at: parties.created_at,
         revoked_at_optional: None,
+        person_optional: None,
     }
+}
+
+/// Everybody acts on the repository; people and operators on the organism as well.
+fn scopes(parties: &Parties, kind: ActorKind) -> Vec<Name> {
+    let mut scopes = vec![parties.repository.clone()];
+    if matches!(kind, ActorKind::Human | ActorKind::Operator) {
+        scopes.push(name(ORGANISM_REALM));
+    }
+    scopes
 }
 
 fn grant(parties: &Parties, subject: &Subject) -> AutonomyGrantV1 {
@@ -192,6 +221,7 @@ fn grant(parties: &Parties, subject: &Subject) -> AutonomyGrantV1 {
         expires_at: parties.created_at + GRANT_TTL_MS,
         constitution_epoch: ConstitutionEpoch(1),
         autonomy_epoch: AutonomyEpoch(2),
+        delegate_subject_ids: Vec::new(),
     }
 }
 

@@ -3,17 +3,20 @@
 //! Whatever an event names but the state does not have is passed over, so that replaying any
 //! leaves, even damaged ones, ends in some state and never in a panic.
 
-use redlatch_types::event::{Accepted, ChainPlace, Event, Origination};
+use redlatch_types::event::{Accepted, Basis, ChainPlace, Event, Ground, Origination};
 use redlatch_types::limits::COMPENSATION_WINDOW_MS;
 use redlatch_types::records::{
-    ActionPayload, AutonomyEpochV1, GenesisV1, Mode, OutcomeKind, SafetyState,
+    AutonomyEpochV1, GenesisV1, HumanApprovalV1, HumanKeyV1, Mode, OutcomeKind, RootActV1,
+    SafetyState,
 };
-use redlatch_types::{Bytes, Digest, IntentDigest, KeyEpoch, TransactionId};
+use redlatch_types::{Bytes, Digest, HumanKeyId, IntentDigest, KeyEpoch, TransactionId};
 
 use crate::authority::{
-    Attempt, Authority, Clock, EffectStage, FirstOutcome, Governance, Grant, Intent, IntentStage,
-    Latch, LatchState, Permit, QuorumKey, Resource, Transaction, TransactionStage,
+    Attempt, Authority, Clock, EffectStage, FirstOutcome, Governance, Grant, HumanKey, Intent,
+    IntentStage, Latch, LatchState, OutboxWatermark, Permit, QuorumKey, Resource, Transaction,
+    TransactionStage,
 };
+use crate::decide::root::constitution_after;
 
 /// Changes `state` by `event`.
 pub fn evolve(state: &mut Authority, event: &Event) {
@@ -30,6 +33,7 @@ pub fn evolve(state: &mut Authority, event: &Event) {
         Event::QuorumKeyActivated(epoch, key, package, _) => {
             if let Some(governance) = &mut state.governance {
                 governance.epoch.quorum_key_epoch = *epoch;
+                governance.last_key_epoch = *epoch;
                 governance.quorum_key = Some(QuorumKey {
                     epoch: *epoch,
                     group_key: *key,
@@ -57,13 +61,19 @@ pub fn evolve(state: &mut Authority, event: &Event) {
         Event::Refused(subject, ..) => {
             *state.audits.entry(subject.clone()).or_default() += 1;
         }
+        Event::ChallengeIssued(id, challenge, origin) => {
+            remember(state, origin, Accepted::ChallengeIssued(*id));
+            state.challenges.insert(*id, (**challenge).clone());
+        }
         Event::Authorized(_)
         | Event::Prepared(..)
         | Event::Committed(_)
         | Event::Aborted(..)
         | Event::EffectClaimed(..)
         | Event::EffectReported(..)
-        | Event::EffectWithheld(..) => positive(state, event),
+        | Event::EffectResolved(..)
+        | Event::EffectWithheld(..)
+        | Event::Activated(..) => positive(state, event),
         _ => negative(state, event),
     }
 }
@@ -74,6 +84,9 @@ fn positive(state: &mut Authority, event: &Event) {
         Event::Authorized(body) => {
             let digest = body.decision.binding.intent_digest;
             state.stepped.insert(digest);
+            if let Basis::Human(_, approvals) = &body.basis {
+                consume(state, &digest, approvals);
+            }
             if let Some(intent) = state.intents.get_mut(&digest) {
                 intent.stage = IntentStage::Authorized(Box::new(Permit {
                     decision: body.decision.clone(),
@@ -92,7 +105,7 @@ fn positive(state: &mut Authority, event: &Event) {
             transaction.stage = TransactionStage::Committed(marker.clone(), EffectStage::Unclaimed);
             let grant = transaction.transaction.applicable_grant_id;
             if let Some(governance) = &mut state.governance
-                && let Some(grant) = governance.grants.get_mut(&grant)
+                && let Some(grant) = grant.and_then(|id| governance.grants.get_mut(&id))
             {
                 grant.committed += 1;
             }
@@ -101,6 +114,7 @@ fn positive(state: &mut Authority, event: &Event) {
             release(state, id);
             state.transactions.remove(id);
             state.intents.remove(intent);
+            release_challenges(state, intent);
         }
         Event::EffectClaimed(id, _, key, claim) => {
             if let Some(intent) = set_effect(state, id, EffectStage::Claimed(claim.digest(), *key))
@@ -108,7 +122,10 @@ fn positive(state: &mut Authority, event: &Event) {
                 state.stepped.insert(intent);
             }
         }
-        Event::EffectReported(id, outcome, head, _) => reported(state, id, *outcome, head),
+        Event::EffectReported(id, outcome, head, _) | Event::EffectResolved(id, outcome, head) => {
+            reported(state, id, *outcome, head);
+        }
+        Event::Activated(id, ..) => activated(state, id),
         Event::EffectWithheld(id, _) => {
             let now = state.clock.state_time;
             set_effect(state, id, EffectStage::Withheld(now));
@@ -187,12 +204,55 @@ fn negative(state: &mut Authority, event: &Event) {
     }
 }
 
-/// Events that change epoch and grants.
+/// Events that change who takes part and which rules are in force.
 fn governed(state: &mut Authority, event: &Event) {
+    if let Event::RootActed(act, ground, _) = event {
+        root_acted(state, act, ground);
+    }
+    if let Event::GroundsReset(grounds) = event {
+        state.grounds.retain(|number, _| !grounds.contains(number));
+    }
     let Some(governance) = &mut state.governance else {
         return;
     };
     match event {
+        Event::ConstitutionAmended(constitution) => {
+            governance.constitution = (**constitution).clone();
+        }
+        Event::RosterChanged(roster) | Event::NodeRejoined(roster, _) => {
+            governance.roster = (**roster).clone();
+        }
+        Event::QuorumKeyVoided(_) => {
+            governance.quorum_key = None;
+            governance.epoch.quorum_key_epoch = KeyEpoch(0);
+        }
+        Event::FeatureLevelRaised(level, _) => governance.feature_level = *level,
+        Event::SubjectChanged(subject) => {
+            governance
+                .subjects
+                .insert(subject.subject_id.clone(), (**subject).clone());
+        }
+        Event::HumanKeyChanged(key) => {
+            let counter = governance
+                .human_keys
+                .get(&key.id())
+                .map_or(key.counter, |held| held.counter);
+            let held = HumanKey {
+                key: (**key).clone(),
+                counter,
+            };
+            governance.human_keys.insert(key.id(), held);
+        }
+        Event::GrantGiven(replaced, grant) => {
+            let committed = replaced
+                .and_then(|old| governance.grants.remove(&old))
+                .map_or(0, |held| held.committed);
+            let held = Grant {
+                grant: (**grant).clone(),
+                committed,
+            };
+            governance.grants.insert(grant.id(), held);
+        }
         Event::EpochPublished(epoch) => governance.epoch = (**epoch).clone(),
         Event::GrantRevoked(id) => {
             governance.grants.remove(id);
@@ -251,7 +311,83 @@ fn bootstrapped(state: &mut Authority, genesis: &GenesisV1) {
             .map(|s| (s.subject_id.clone(), s.clone()))
             .collect(),
         quorum_key: None,
+        human_keys: genesis.human_keys.iter().map(enrolled).collect(),
+        feature_level: genesis.feature_level,
+        root_acts: 0,
+        last_key_epoch: KeyEpoch(0),
     });
+}
+
+fn enrolled(key: &HumanKeyV1) -> (HumanKeyId, HumanKey) {
+    let held = HumanKey {
+        key: key.clone(),
+        counter: key.counter,
+    };
+    (key.id(), held)
+}
+
+/// New pins, new parties, another organism epoch: everything issued before is void, and
+/// everything is frozen until people reset it.
+fn root_acted(state: &mut Authority, act: &RootActV1, ground: &Ground) {
+    state.issued.ground = ground.number;
+    state.grounds.insert(ground.number, ground.clone());
+    let Some(governance) = &mut state.governance else {
+        return;
+    };
+    governance.constitution = constitution_after(governance, act);
+    if governance.roster.sentinel.key != act.roster.sentinel.key {
+        state.outbox = OutboxWatermark::default();
+    }
+    if governance.roster.verifiers != act.roster.verifiers {
+        governance.quorum_key = None;
+        governance.epoch.quorum_key_epoch = KeyEpoch(0);
+    }
+    governance.kernel = act.kernel.clone();
+    governance.roster = act.roster.clone();
+    governance.root_acts = act.number;
+    governance.organism_epoch += 1;
+    governance.epoch.autonomy_epoch = governance.epoch.autonomy_epoch.next();
+    governance.epoch.constitution_epoch = governance.constitution.constitution_epoch;
+    governance.epoch.constitution_digest = governance.constitution.digest();
+    governance.epoch.effective_at = state.clock.state_time;
+    governance.epoch.safety_state = SafetyState::Stopped;
+}
+
+/// The approvals are used: nonces of the intent's challenges are gone, counters move.
+fn consume(state: &mut Authority, intent: &IntentDigest, approvals: &[HumanApprovalV1]) {
+    release_challenges(state, intent);
+    let Some(governance) = &mut state.governance else {
+        return;
+    };
+    for approval in approvals {
+        if let Some(held) = governance.human_keys.get_mut(&approval.key_id) {
+            held.counter = approval.counter;
+        }
+    }
+}
+
+/// The nonces of an intent's open challenges are reserved no longer.
+fn release_challenges(state: &mut Authority, intent: &IntentDigest) {
+    state
+        .challenges
+        .retain(|_, challenge| challenge.binding.intent_digest != *intent);
+}
+
+/// A change inside the journal is in force: its resource is one version on.
+fn activated(state: &mut Authority, id: &TransactionId) {
+    let now = state.clock.state_time;
+    let Some(intent) = set_effect(state, id, EffectStage::Done(now)) else {
+        return;
+    };
+    state.stepped.insert(intent);
+    release(state, id);
+    let resource = state
+        .intents
+        .get(&intent)
+        .map(|i| i.intent.payload.resource().id());
+    if let Some(resource) = resource.and_then(|id| state.resources.get_mut(&id)) {
+        resource.store_version += 1;
+    }
 }
 
 fn remember(state: &mut Authority, origin: &Origination, accepted: Accepted) {
@@ -284,7 +420,7 @@ fn prepared(
         _ => transaction.expires_at,
     };
     intent.stage = IntentStage::InTransaction(*id);
-    let resource = intent.intent.payload.resource().clone();
+    let resource = intent.intent.payload.resource();
     state
         .resources
         .entry(resource.id())
@@ -336,8 +472,8 @@ fn reported(state: &mut Authority, id: &TransactionId, outcome: OutcomeKind, hea
     let Some(intent) = state.intents.get(&intent) else {
         return;
     };
-    let ActionPayload::Land(land) = &intent.intent.payload;
-    if let Some(resource) = state.resources.get_mut(&land.resource.id()) {
+    let resource = intent.intent.payload.resource().id();
+    if let Some(resource) = state.resources.get_mut(&resource) {
         resource.head = Some(head.clone());
         resource.store_version += 1;
     }
@@ -368,6 +504,7 @@ fn end_intent(state: &mut Authority, digest: &IntentDigest) {
         state.transactions.remove(&id);
     }
     state.intents.remove(digest);
+    release_challenges(state, digest);
 }
 
 /// Drops what `decide` would refuse anyway, so that the state stays bounded. Expiry itself is
@@ -378,6 +515,9 @@ fn forget_what_is_over(state: &mut Authority) {
         outcomes.retain(|_, first| first.expires_at > now);
     }
     state.idempotency.retain(|_, outcomes| !outcomes.is_empty());
+    state
+        .challenges
+        .retain(|_, challenge| challenge.expires_at > now);
     let over: Vec<IntentDigest> = state
         .intents
         .iter()

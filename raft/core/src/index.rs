@@ -39,6 +39,10 @@ pub enum IndexKey {
     Origin(SubjectId, EventId),
     /// The last StateRoot.
     StateRoot,
+    /// The activation of a committed change.
+    Activated(TransactionId),
+    /// An act of the offline root.
+    RootAct(u64),
 }
 
 impl IndexKey {
@@ -63,6 +67,8 @@ impl IndexKey {
                 (13, rest)
             }
             IndexKey::StateRoot => (14, Vec::new()),
+            IndexKey::Activated(d) => (15, d.0.0.to_vec()),
+            IndexKey::RootAct(n) => (16, n.to_be_bytes().to_vec()),
         };
         let mut bytes = vec![tag];
         bytes.extend(rest);
@@ -99,6 +105,10 @@ impl IndexKey {
             ],
             Event::SafetyTerminal(latch, _) => vec![IndexKey::Terminal(*latch)],
             Event::StateRoot(_) => vec![IndexKey::StateRoot],
+            Event::ChallengeIssued(_, _, o) => vec![origin(o)],
+            Event::Activated(id, ..) => vec![IndexKey::Effect(*id), IndexKey::Activated(*id)],
+            Event::EffectResolved(id, ..) => vec![IndexKey::Effect(*id)],
+            Event::RootActed(act, ..) => vec![IndexKey::RootAct(act.number)],
             Event::QuorumKeyActivated(..)
             | Event::RedChained(..)
             | Event::GrantRevoked(..)
@@ -108,6 +118,15 @@ impl IndexKey {
             | Event::LatchCommitting(..)
             | Event::EpochPublished(..)
             | Event::OutboxAcknowledged(..)
+            | Event::ConstitutionAmended(..)
+            | Event::GrantGiven(..)
+            | Event::SubjectChanged(..)
+            | Event::HumanKeyChanged(..)
+            | Event::RosterChanged(..)
+            | Event::QuorumKeyVoided(..)
+            | Event::GroundsReset(..)
+            | Event::FeatureLevelRaised(..)
+            | Event::NodeRejoined(..)
             | Event::Refused(..) => Vec::new(),
         }
     }

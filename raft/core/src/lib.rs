@@ -30,8 +30,16 @@ pub mod index;
 pub mod planted;
 pub mod registry;
 pub mod state;
+pub mod summary;
 pub mod tree;
 pub mod webauthn;
+
+#[cfg(test)]
+extern crate self as redlatch_journal;
+// Inside the crate, because a bug can be planted only here (`Bug`).
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod tests;
 
 pub use admit::{Command, admit};
 pub use authority::Authority;

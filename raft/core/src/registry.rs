@@ -1,9 +1,17 @@
 //! The ActionPolicyRegistry: which variant decides an action, at which tier and risk, and what
 //! the action does to the world (SPEC H.1, M1-I3).
 //!
+//! ```text
+//!   (ingress, action, mode) ─▶ row ─▶ default variant, tier, risk, union of effects
+//!                                └─▶ POLICY instead, where the mode allows it and a clause matches
+//! ```
+//!
 //! A combination without a complete set of effects is refused, never guessed.
 
-use redlatch_types::records::{ActionClass, AuthorityVariant, Effect, Mode, RiskClass, Tier};
+use redlatch_types::records::{
+    ActionClass, ActionPayload, AuthorityVariant, Effect, Ingress, Mode, PolicyClauseV1, RiskClass,
+    Tier,
+};
 use redlatch_types::{Canonical, Digest, Refusal};
 
 /// The result of classifying an action; frozen in the intent.
@@ -19,73 +27,181 @@ pub struct Classification {
     pub effects: &'static [Effect],
 }
 
-/// One row: an action in a mode.
+/// One row: an action, wherever it is asked for.
 struct Row {
     action: ActionClass,
-    mode: Mode,
-    variant: AuthorityVariant,
     tier: Tier,
     risk: RiskClass,
+    /// Feature level from which on it may be proposed.
+    since: u64,
+    /// Who decides in POLICY_AUTONOMOUS and in FULL_AUTONOMY. In HUMAN_GATED it is a human.
+    autonomous: [AuthorityVariant; 2],
     effects: &'static [Effect],
 }
 
+const QUORUM: AuthorityVariant = AuthorityVariant::AgentQuorum;
+const HUMAN: AuthorityVariant = AuthorityVariant::Human;
+
+/// Everything inside the journal: the organism's own records, and nothing else.
+const GOVERN: &[Effect] = &[
+    Effect::RuntimeStoreWrite,
+    Effect::CoordinationRecord,
+    Effect::SovereignMutation,
+];
 const LAND: &[Effect] = &[
     Effect::RuntimeStoreWrite,
     Effect::SourceFilesystemWrite,
     Effect::CoordinationRecord,
     Effect::SovereignMutation,
 ];
-
-/// Operational classes ask the quorum wherever the mode lets them (DESIGN §9). What has no row
-/// is not carried out by this release and is refused as unknown.
-const ROWS: &[Row] = &[
-    Row {
-        action: ActionClass::Land,
-        mode: Mode::HumanGated,
-        variant: AuthorityVariant::Human,
-        tier: Tier::A3,
-        risk: RiskClass::Low,
-        effects: LAND,
-    },
-    Row {
-        action: ActionClass::Land,
-        mode: Mode::PolicyAutonomous,
-        variant: AuthorityVariant::AgentQuorum,
-        tier: Tier::A3,
-        risk: RiskClass::Low,
-        effects: LAND,
-    },
-    Row {
-        action: ActionClass::Land,
-        mode: Mode::FullAutonomy,
-        variant: AuthorityVariant::AgentQuorum,
-        tier: Tier::A3,
-        risk: RiskClass::Low,
-        effects: LAND,
-    },
+const RELEASE: &[Effect] = &[
+    Effect::RuntimeStoreWrite,
+    Effect::CoordinationRecord,
+    Effect::SovereignMutation,
+    Effect::ProcessSpawn,
+    Effect::NetworkExpose,
+];
+const EXTERNAL: &[Effect] = &[
+    Effect::RuntimeStoreWrite,
+    Effect::CoordinationRecord,
+    Effect::SovereignMutation,
+    Effect::ProcessSpawn,
 ];
 
-/// Classifies `action` in `mode`.
+/// A row's fields in a line, so that the table below reads as one.
+const fn row(
+    action: ActionClass,
+    tier: Tier,
+    risk: RiskClass,
+    since: u64,
+    autonomous: [AuthorityVariant; 2],
+    effects: &'static [Effect],
+) -> Row {
+    Row {
+        action,
+        tier,
+        risk,
+        since,
+        autonomous,
+        effects,
+    }
+}
+
+/// What has no row is refused. Keys of persons, resets and unresolved effects stay with humans
+/// in every mode (DESIGN §13.6); the rest of governance passes to the quorum in FULL_AUTONOMY.
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    row(ActionClass::Land,              Tier::A3, RiskClass::Low,    1, [QUORUM, QUORUM], LAND),
+    row(ActionClass::ReleasePromote,    Tier::A4, RiskClass::High,   2, [HUMAN,  QUORUM], RELEASE),
+    row(ActionClass::BlockRatify,       Tier::A3, RiskClass::Medium, 2, [QUORUM, QUORUM], EXTERNAL),
+    row(ActionClass::BlockArchive,      Tier::A3, RiskClass::Medium, 2, [QUORUM, QUORUM], EXTERNAL),
+    row(ActionClass::ExternalEffect,    Tier::A3, RiskClass::Medium, 2, [QUORUM, QUORUM], EXTERNAL),
+    row(ActionClass::ConstitutionAmend, Tier::A5, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
+    row(ActionClass::ModeActivate,      Tier::A5, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
+    row(ActionClass::GrantChange,       Tier::A4, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
+    row(ActionClass::RosterChange,      Tier::A4, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
+    row(ActionClass::VerifierSetChange, Tier::A5, RiskClass::High,   2, [HUMAN,  HUMAN],  GOVERN),
+    row(ActionClass::SubjectChange,     Tier::A4, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
+    row(ActionClass::KeyChange,         Tier::A5, RiskClass::High,   2, [HUMAN,  HUMAN],  GOVERN),
+    row(ActionClass::ResetFrozen,       Tier::A0, RiskClass::High,   2, [HUMAN,  HUMAN],  GOVERN),
+    row(ActionClass::ResolveEffect,     Tier::A0, RiskClass::High,   2, [HUMAN,  HUMAN],  GOVERN),
+];
+
+/// The highest feature level that this build's journal can be raised to.
+pub const FEATURE_LEVEL: u64 = 2;
+
+/// The feature level at which this build starts an organism: what its nodes carry to the end
+/// from a client's call to the effect. Above it the journal is ahead of its drivers.
+pub const SERVED_LEVEL: u64 = 1;
+
+/// Which variants a mode allows at all for a class (DESIGN §9). Anything else is `wrong_variant`.
+pub fn mode_allows(mode: Mode, action: ActionClass, variant: AuthorityVariant) -> bool {
+    match (mode, variant) {
+        (_, AuthorityVariant::Human) => true,
+        (Mode::HumanGated, _) => false,
+        (Mode::PolicyAutonomous, _) => action.is_operational(),
+        (Mode::FullAutonomy, AuthorityVariant::Policy) => action.is_operational(),
+        (Mode::FullAutonomy, AuthorityVariant::AgentQuorum) => ROWS
+            .iter()
+            .any(|r| r.action == action && r.autonomous[1] == QUORUM),
+    }
+}
+
+/// Ways by which a class may come in: people and agents ask for anything, other systems for
+/// day-to-day work only, recovery and migration for nothing sovereign.
+fn ingress_allows(ingress: Ingress, action: ActionClass) -> bool {
+    match ingress {
+        Ingress::Mcp | Ingress::Rest | Ingress::Cli => true,
+        Ingress::Hook | Ingress::Job => action.is_operational(),
+        Ingress::Recovery | Ingress::Migration => false,
+    }
+}
+
+/// Classifies a payload that comes in by `ingress` in `mode`, under the constitution's clauses.
 ///
 /// # Errors
-/// [`Refusal::UnknownAction`] if there is no row with a complete set of effects.
-pub fn classify(action: ActionClass, mode: Mode) -> Result<Classification, Refusal> {
-    ROWS.iter()
-        .find(|r| r.action == action && r.mode == mode && !r.effects.is_empty())
-        .map(|r| Classification {
-            variant: r.variant,
-            tier: r.tier,
-            risk: r.risk,
-            effects: r.effects,
-        })
-        .ok_or(Refusal::UnknownAction)
+/// [`Refusal::UnknownAction`] if there is no row with a complete set of effects for the way it
+/// came in, [`Refusal::FeatureLevel`] if the organism is not yet at the row's level.
+pub fn classify(
+    ingress: Ingress,
+    payload: &ActionPayload,
+    mode: Mode,
+    feature_level: u64,
+    clauses: &[PolicyClauseV1],
+) -> Result<Classification, Refusal> {
+    let action = payload.class();
+    let row = ROWS
+        .iter()
+        .find(|r| r.action == action && !r.effects.is_empty())
+        .filter(|_| ingress_allows(ingress, action))
+        .ok_or(Refusal::UnknownAction)?;
+    if feature_level < row.since {
+        return Err(Refusal::FeatureLevel);
+    }
+    let usual = match mode {
+        Mode::HumanGated => HUMAN,
+        Mode::PolicyAutonomous => row.autonomous[0],
+        Mode::FullAutonomy => row.autonomous[1],
+    };
+    let policy = usual == QUORUM
+        && mode_allows(mode, action, AuthorityVariant::Policy)
+        && matching_clauses(clauses, payload, row.risk)
+            .next()
+            .is_some();
+    Ok(Classification {
+        variant: if policy {
+            AuthorityVariant::Policy
+        } else {
+            usual
+        },
+        tier: row.tier,
+        risk: row.risk,
+        effects: row.effects,
+    })
+}
+
+/// The clauses that decide `payload` at `risk`, in the constitution's order.
+pub fn matching_clauses<'a>(
+    clauses: &'a [PolicyClauseV1],
+    payload: &'a ActionPayload,
+    risk: RiskClass,
+) -> impl Iterator<Item = &'a PolicyClauseV1> {
+    let resource = payload.resource();
+    clauses.iter().filter(move |clause| {
+        clause.action_classes.contains(&payload.class())
+            && clause.risk_domains.contains(&risk)
+            && clause
+                .resource_environment_scope
+                .iter()
+                .any(|scope| resource.covered_by(scope))
+    })
 }
 
 /// `action_policy_registry_digest` of SPEC: over every row in order.
 pub fn registry_digest() -> Digest {
     let mut bytes = Vec::new();
     for row in ROWS {
-        bytes.extend((row.action, row.mode, row.variant).to_canonical());
+        bytes.extend((row.action, row.since, row.autonomous.to_vec()).to_canonical());
         bytes.extend((row.tier, row.risk, row.effects.to_vec()).to_canonical());
     }
     Digest::of(&bytes)
@@ -95,40 +211,5 @@ impl Classification {
     /// `classifier_decision_digest` of SPEC.
     pub fn digest(&self) -> Digest {
         Digest::of(&(self.variant, self.tier, self.risk, self.effects.to_vec()).to_canonical())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn m1_i3_every_row_has_a_complete_set_of_effects_or_is_refused() {
-        for action in ActionClass::ALL {
-            for mode in Mode::ALL {
-                match classify(*action, *mode) {
-                    Ok(found) => assert!(found.effects.contains(&Effect::SovereignMutation)),
-                    Err(refusal) => assert_eq!(refusal, Refusal::UnknownAction),
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn human_gated_lets_only_a_human_decide() {
-        for action in ActionClass::ALL {
-            if let Ok(found) = classify(*action, Mode::HumanGated) {
-                assert_eq!(found.variant, AuthorityVariant::Human);
-            }
-        }
-    }
-
-    #[test]
-    fn no_action_in_a_mode_has_two_rows() {
-        for (i, a) in ROWS.iter().enumerate() {
-            for b in &ROWS[i + 1..] {
-                assert!((a.action, a.mode) != (b.action, b.mode));
-            }
-        }
     }
 }

@@ -133,26 +133,84 @@ pub fn verify(
     challenge: &Digest,
     assertion: &Assertion<'_>,
 ) -> Result<Verified, AssertionRefused> {
-    if assertion.credential_id != credential.id {
-        return Err(AssertionRefused::OtherCredential);
-    }
-    if assertion.client_data_json.len() > CLIENT_DATA_LEN_MAX
-        || assertion.authenticator_data.len() > AUTHENTICATOR_DATA_LEN_MAX
-    {
-        return Err(AssertionRefused::TooLong);
-    }
-    client_data::check(assertion.client_data_json, challenge, credential.origins)?;
-    let data = AuthenticatorData::read(assertion.authenticator_data)?;
-    data.check(credential.rp_id, credential.backup_eligible)?;
+    let data = check_statements(credential, challenge, assertion)?;
     credential
         .key
         .verify(&signed_bytes(assertion), assertion.signature)?;
     check_counter(credential.counter, data.counter)?;
-    Ok(Verified {
+    Ok(Verified::of(&data))
+}
+
+/// What the authenticator's data says, under a signature that holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    /// The flags (§6.1).
+    pub flags: u8,
+    /// The counter.
+    pub counter: u32,
+}
+
+/// The signature alone, by `key`: the costly half, which needs no state.
+///
+/// # Errors
+/// [`AssertionRefused`] if the data cannot be read or the signature does not hold.
+pub fn check_signature(
+    key: &CredentialKey,
+    assertion: &Assertion<'_>,
+) -> Result<Shown, AssertionRefused> {
+    check_lengths(assertion)?;
+    let data = AuthenticatorData::read(assertion.authenticator_data)?;
+    key.verify(&signed_bytes(assertion), assertion.signature)?;
+    Ok(Shown {
+        flags: data.flags.byte(),
         counter: data.counter,
-        backup_eligible: data.flags.backup_eligible(),
-        backed_up: data.flags.backed_up(),
     })
+}
+
+/// Everything of [`verify`] but the signature: who, what for, where, in whose presence, and the
+/// counter.
+///
+/// # Errors
+/// [`AssertionRefused`], the first rule that does not hold.
+pub fn check_claims(
+    credential: &Credential<'_>,
+    challenge: &Digest,
+    assertion: &Assertion<'_>,
+) -> Result<Verified, AssertionRefused> {
+    let data = check_statements(credential, challenge, assertion)?;
+    check_counter(credential.counter, data.counter)?;
+    Ok(Verified::of(&data))
+}
+
+fn check_statements(
+    credential: &Credential<'_>,
+    challenge: &Digest,
+    assertion: &Assertion<'_>,
+) -> Result<AuthenticatorData, AssertionRefused> {
+    if assertion.credential_id != credential.id {
+        return Err(AssertionRefused::OtherCredential);
+    }
+    check_lengths(assertion)?;
+    client_data::check(assertion.client_data_json, challenge, credential.origins)?;
+    let data = AuthenticatorData::read(assertion.authenticator_data)?;
+    data.check(credential.rp_id, credential.backup_eligible)?;
+    Ok(data)
+}
+
+fn check_lengths(assertion: &Assertion<'_>) -> Result<(), AssertionRefused> {
+    let fits = assertion.client_data_json.len() <= CLIENT_DATA_LEN_MAX
+        && assertion.authenticator_data.len() <= AUTHENTICATOR_DATA_LEN_MAX;
+    fits.then_some(()).ok_or(AssertionRefused::TooLong)
+}
+
+impl Verified {
+    fn of(data: &AuthenticatorData) -> Verified {
+        Verified {
+            counter: data.counter,
+            backup_eligible: data.flags.backup_eligible(),
+            backed_up: data.flags.backed_up(),
+        }
+    }
 }
 
 /// What the signature covers (§6.3.3 step 11).

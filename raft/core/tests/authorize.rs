@@ -5,13 +5,11 @@
     reason = "a test that unwraps fails with its reason in sight"
 )]
 
-mod world;
-
+use super::world::*;
 use redlatch_types::command::{Authorization, RawCommand};
 use redlatch_types::event::{Accepted, Event};
 use redlatch_types::records::*;
 use redlatch_types::*;
-use world::*;
 
 fn authorize(given: Authorization) -> RawCommand {
     RawCommand::Authorize(Box::new(given))
@@ -60,7 +58,7 @@ fn q3_three_of_four_in_three_domains_and_no_label_counts_twice() {
     let Some(Event::Authorized(body)) = world.events.last() else {
         panic!()
     };
-    assert_eq!(body.votes.len(), 4);
+    assert_eq!(body.votes().len(), 4);
 }
 
 #[test]

@@ -5,13 +5,11 @@
     reason = "a test that unwraps fails with its reason in sight"
 )]
 
-mod world;
-
+use super::world::*;
 use redlatch_journal::authority::{Authority, IntentStage};
 use redlatch_types::command::RawCommand;
 use redlatch_types::records::*;
 use redlatch_types::*;
-use world::*;
 
 /// The freeze of a proposal in the name of a mission, under an envelope that `change` has altered.
 fn frozen_with(change: fn(&mut CausalEnvelopeV1)) -> Result<(), Refusal> {
@@ -77,16 +75,17 @@ fn an_envelope_that_names_what_nothing_can_compare_is_refused() {
 
 #[test]
 fn m1_l8_prepare_compares_the_capability_with_intent_decision_and_grant() {
-    let changes: [fn(&mut AutonomyCapabilityV1); 10] = [
+    let changes: [fn(&mut AutonomyCapabilityV1); 11] = [
         |c| c.binding.caller_subject_id = id("other"),
         |c| c.authority_decision_digest = digest("x"),
         |c| c.effective_tier = Tier::A5,
         |c| c.audience = id("other"),
         |c| c.action = ActionClass::ReleasePromote,
-        |c| c.applicable_grant_id = GrantId(digest("x")),
-        |c| c.applicable_grant_digest = digest("x"),
+        |c| c.applicable_grant_id = Some(GrantId(digest("x"))),
+        |c| c.applicable_grant_digest = Some(digest("x")),
         |c| c.nonce = digest("x"),
-        |c| c.budget += 1,
+        |c| c.budget = None,
+        |c| c.capability_kind = AuthorityVariant::Human,
         |c| c.idempotency_key = EventId(digest("x")),
     ];
     for (at, change) in changes.into_iter().enumerate() {
@@ -132,6 +131,28 @@ fn m1_i27_commit_compares_the_stored_transaction_with_the_intent() {
     }
 }
 
+fn assert_repeats(capability: &SafetyCapabilityV1, attempt: &SafetyActionIntentV1) {
+    let (c, a) = (capability, attempt);
+    let version = a.safety_intent_canonicalization_version;
+    assert_eq!(c.safety_intent_digest, a.digest());
+    assert_eq!(c.safety_intent_core_ref, a.digest());
+    assert_eq!(c.safety_intent_canonicalization_version, version);
+    assert_eq!(c.sentinel_red_verdict_digest, a.sentinel_red_verdict_digest);
+    assert_eq!(c.expected_constitution_epoch, a.expected_constitution_epoch);
+    assert_eq!(
+        c.affected_grants_scope_digest,
+        a.affected_grants_scope_digest
+    );
+    assert_eq!(
+        c.allowed_negative_actions_digest,
+        a.allowed_negative_actions_digest
+    );
+    assert_eq!(
+        c.rollback_candidate_plan_digest_optional,
+        a.rollback_candidate_plan_digest_optional
+    );
+}
+
 #[test]
 fn m1_i31_a_safety_capability_repeats_its_attempt_field_by_field() {
     let changes: [fn(&mut SafetyCapabilityV1); 6] = [
@@ -148,6 +169,7 @@ fn m1_i31_a_safety_capability_repeats_its_attempt_field_by_field() {
         let latch = world.latch(red);
         let attempt = world.store_attempt(latch);
         let mut capability = SafetyCapabilityV1::of(&attempt);
+        assert_repeats(&capability, &attempt);
         change(&mut capability);
         let sealed = Envelope::seal(world.scope(), &key(ACTUATOR), &capability);
         assert_eq!(

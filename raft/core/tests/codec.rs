@@ -5,15 +5,13 @@
     reason = "a test that unwraps fails with its reason in sight"
 )]
 
-mod world;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::world::*;
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::Event;
 use redlatch_types::records::*;
 use redlatch_types::*;
-use world::*;
 
 /// A history that holds every kind of event and command. The keys are fixed and Ed25519 is
 /// deterministic, so its bytes are the same on every machine and in every release that keeps

@@ -7,13 +7,11 @@
 
 #[path = "../../../proto/types/tests/records/draw.rs"]
 mod draw;
-mod world;
-
+use super::world::*;
 use draw::{Draw, Gen, Ways};
 use redlatch_types::command::{Authorization, RawCommand};
 use redlatch_types::records::*;
 use redlatch_types::*;
-use world::*;
 
 /// What carries nothing by nature, so that there is nothing to leave empty.
 const EMPTY_BY_NATURE: [&str; 1] = ["Checkpoint"];
@@ -93,7 +91,25 @@ fn signed(world: &World, command: RawCommand) -> RawCommand {
         }
         // A signed RED always latches, so an empty one does too: see the test below.
         RawCommand::LatchRed(_) => RawCommand::LatchRed(Vec::new()),
-        unsigned @ (RawCommand::Prepare(..)
+        RawCommand::OpenChallenge(_, payload) => {
+            RawCommand::OpenChallenge(sealed::<CausalEnvelopeV1>(world, AGENT), payload)
+        }
+        RawCommand::AuthorizeHuman(mut given) => {
+            given.green = sealed::<SentinelVerdictV1>(world, SENTINEL);
+            RawCommand::AuthorizeHuman(given)
+        }
+        RawCommand::AuthorizePolicy(mut given) => {
+            given.green = sealed::<SentinelVerdictV1>(world, SENTINEL);
+            RawCommand::AuthorizePolicy(given)
+        }
+        RawCommand::RootAct(_) => RawCommand::RootAct(sealed::<RootActV1>(world, ROOT)),
+        RawCommand::RaiseFeatureLevel(_) => {
+            let parts = [121, 122, 123].map(|n| sealed::<FeatureSupportV1>(world, n));
+            RawCommand::RaiseFeatureLevel(parts.to_vec())
+        }
+        RawCommand::Rejoin(_) => RawCommand::Rejoin(sealed::<RejoinV1>(world, 121)),
+        unsigned @ (RawCommand::Activate(..)
+        | RawCommand::Prepare(..)
         | RawCommand::Commit(..)
         | RawCommand::Abort(..)
         | RawCommand::StoreSafetyIntent(..)

@@ -5,13 +5,11 @@
     reason = "a test that unwraps fails with its reason in sight"
 )]
 
-mod world;
-
+use super::world::*;
 use redlatch_journal::development::genesis;
 use redlatch_types::command::RawCommand;
 use redlatch_types::records::*;
 use redlatch_types::*;
-use world::*;
 
 #[test]
 fn a_genesis_is_accepted_once() {
@@ -218,10 +216,7 @@ fn fault_044_a_small_order_key_in_the_roster_is_refused() {
 
 #[test]
 fn a_production_organism_starts_human_gated_without_grants() {
-    let mut record = genesis(parties());
-    record.kind = OrganismKind::Production;
-    record.grants.clear();
-    record.activations.truncate(1);
+    let record = production();
     let mut world = World::before_genesis();
     world.ok(seal_genesis(&record));
     let governance = world.state.authority.governance.as_ref().unwrap();

@@ -5,15 +5,13 @@
     reason = "a test that unwraps fails with its reason in sight"
 )]
 
-mod world;
-
+use super::world::*;
 use redlatch_journal::State;
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::{Accepted, Event};
 use redlatch_types::mandate::NegativeVerb;
 use redlatch_types::records::*;
 use redlatch_types::*;
-use world::*;
 
 #[test]
 fn m1_i2_no_positive_step_without_the_one_before_it() {
@@ -137,7 +135,7 @@ fn m1_i23_no_digest_depends_on_itself() {
     let later = [
         digest.0,
         body.green.digest(),
-        body.quorum_decision.digest(),
+        body.quorum().unwrap().decision.digest(),
         body.decision.digest(),
         body.capability_id.0,
     ];
@@ -305,7 +303,7 @@ fn m1_i17_a_grant_covers_its_own_subject_and_nobody_elses() {
     let other = world.grant("other");
     assert_ne!(agent, other);
     let mut proposal = world.proposal("agent", MAIN, 0, 7);
-    proposal.applicable_grant_id = other;
+    proposal.applicable_grant_id = Some(other);
     let command = world.freeze_command(AGENT, "agent", &proposal);
     assert_eq!(world.refused(command), Refusal::Unauthorized);
 }

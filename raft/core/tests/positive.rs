@@ -5,13 +5,11 @@
     reason = "a test that unwraps fails with its reason in sight"
 )]
 
-mod world;
-
+use super::world::*;
 use redlatch_types::command::{Authorization, RawCommand};
 use redlatch_types::event::{Accepted, Event};
 use redlatch_types::records::*;
 use redlatch_types::*;
-use world::*;
 
 fn digest_of_other() -> Digest {
     digest("other")
@@ -75,12 +73,14 @@ fn m1_i26_the_caller_follows_from_the_key() {
 fn freeze_refuses_each_wrong_proposal_with_its_code() {
     type Case = (Refusal, fn(&mut ProposalV1));
     fn land(p: &mut ProposalV1) -> &mut LandPayload {
-        let ActionPayload::Land(land) = &mut p.payload;
+        let ActionPayload::Land(land) = &mut p.payload else {
+            unreachable!()
+        };
         land
     }
     let cases: &[Case] = &[
         (Refusal::Unauthorized, |p| {
-            p.applicable_grant_id = GrantId(digest("x"))
+            p.applicable_grant_id = Some(GrantId(digest("x")))
         }),
         (Refusal::Unauthorized, |p| {
             p.executor_subject_id_optional = None

@@ -5,14 +5,12 @@
     reason = "a test that unwraps fails with its reason in sight"
 )]
 
-mod world;
-
+use super::world::*;
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::{Accepted, Event, GroundCause};
 use redlatch_types::mandate::{Mandate, NegativeVerb};
 use redlatch_types::records::*;
 use redlatch_types::*;
-use world::*;
 
 fn mandate_of(world: &World, latch: LatchNumber) -> Mandate {
     world.state.authority.latches[&latch]
@@ -110,7 +108,7 @@ fn a_latch_outside_the_scope_stops_nothing() {
     for scope in [
         RedScope::Subject(id_of("other")),
         RedScope::ActionClass(ActionClass::ReleasePromote),
-        RedScope::Mission(self::world::id("mission")),
+        RedScope::Mission(super::world::id("mission")),
     ] {
         let red = outbox.red(&world, &scope);
         world.latch(red);
@@ -119,7 +117,7 @@ fn a_latch_outside_the_scope_stops_nothing() {
 }
 
 fn id_of(text: &str) -> SubjectId {
-    self::world::id(text)
+    super::world::id(text)
 }
 
 #[test]

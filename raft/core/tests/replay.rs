@@ -5,15 +5,13 @@
     reason = "a test that unwraps fails with its reason in sight"
 )]
 
-mod world;
-
+use super::world::*;
 use proptest::prelude::*;
 use redlatch_journal::{EntryId, State};
 use redlatch_types::Canonical;
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::Event;
 use redlatch_types::records::*;
-use world::*;
 
 /// A busy history: landings, refusals, a RED, its end.
 fn history() -> World {

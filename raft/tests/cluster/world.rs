@@ -95,6 +95,7 @@ fn organism() -> GenesisV1 {
         actuator: party("actuator", 41),
         subjects: vec![],
         repository: name("repo"),
+        human_keys: Vec::new(),
     })
 }
 

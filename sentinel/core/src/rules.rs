@@ -432,18 +432,16 @@ impl TripScope {
 
 /// Whether the intent's resource is in `scope`; an empty prefix matches nothing (M1-I8).
 fn is_in(scope: &ResourceScope, intent: &SovereignActionIntentV1) -> bool {
-    let resource = intent.payload.resource();
-    let prefix = scope.ref_prefix.as_str();
-    resource.repository == scope.repository
-        && !prefix.is_empty()
-        && resource.reference.as_str().starts_with(prefix)
+    intent.payload.resource().covered_by(scope)
 }
 
 fn aim(intent: &SovereignActionIntentV1) -> String {
     let resource = intent.payload.resource();
     format!(
         "{} on {} in {}",
-        intent.action, resource.reference, resource.repository
+        intent.action,
+        resource.path(),
+        resource.realm()
     )
 }
 

@@ -289,8 +289,8 @@ impl Landing {
     ) -> Result<Option<Step>, Failure> {
         match event {
             Event::Frozen(digest, _, intent, _) => {
-                let ActionPayload::Land(land) = &intent.payload;
-                if land.new.0 == self.commit.bytes() {
+                let landing = intent.payload.land();
+                if let Some(land) = landing.filter(|it| it.new.0 == self.commit.bytes()) {
                     self.intent = Some(*digest);
                     let (new, reference) = (short(&self.commit), &land.resource.reference);
                     let shown = format!("intent {}: {reference} to {new}", short(digest));
@@ -386,10 +386,13 @@ async fn decision(stage: &Stage, at: u64, body: &Authorized) -> Result<(), Failu
             output::time(said.expires_at)
         ),
     )?;
-    for vote in &body.votes {
+    for vote in body.votes() {
         tell_vote(stage, vote).await?;
     }
-    let group = body.quorum_decision.open::<AgentQuorumDecisionV1>();
+    let basis = body.quorum().ok_or_else(|| {
+        Failure::new(ExitCode::Error, "something else than the quorum decided the landing")
+    })?;
+    let group = basis.decision.open::<AgentQuorumDecisionV1>();
     let group = group.map_err(forged)?;
     let key = stage.group_key()?;
     expect(

@@ -162,7 +162,7 @@ impl<'a> Watch<'a> {
             Event::Authorized(body) if body.decision.binding.intent_digest == self.intent => {
                 let id = PositiveAuthorityTransactionV1::id_of(&body.capability_id);
                 self.transaction = Some(id);
-                let votes = body.votes.len();
+                let votes = body.votes().len();
                 note(&format!(
                     "{position:>8}  authorized      GREEN, {votes} votes opened"
                 ));

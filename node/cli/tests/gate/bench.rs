@@ -302,7 +302,9 @@ impl Bench {
     pub fn freeze(&self, reference: &str, old: &str, new: &str) -> IntentDigest {
         let mut shared = self.cluster.lock();
         let mut proposal = shared.world.proposal("agent", reference, 0, 1);
-        let ActionPayload::Land(land) = &mut proposal.payload;
+        let ActionPayload::Land(land) = &mut proposal.payload else {
+            unreachable!("the bench lands")
+        };
         land.old = Bytes(hex::decode(old).expect("hex"));
         land.new = Bytes(hex::decode(new).expect("hex"));
         let command = shared.world.freeze_command(AGENT, "agent", &proposal);

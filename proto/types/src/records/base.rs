@@ -108,6 +108,20 @@ words! {
         6 RosterChange "roster_change",
         /// Re-open a frozen scope.
         7 ResetFrozen "reset_frozen",
+        /// Ratify a block.
+        8 BlockRatify "block_ratify",
+        /// Archive a block.
+        9 BlockArchive "block_archive",
+        /// Change who is enrolled.
+        10 SubjectChange "subject_change",
+        /// Change a person's keys.
+        11 KeyChange "key_change",
+        /// Replace the voting verifiers.
+        12 VerifierSetChange "verifier_set_change",
+        /// Any other effect that an enrolled effector makes.
+        13 ExternalEffect "external_effect",
+        /// Say how an effect ended that its executor could not say.
+        14 ResolveEffect "resolve_effect",
     }
 }
 
@@ -148,6 +162,26 @@ words! {
 }
 
 words! {
+    /// By which way a request came in (SPEC H.1); every way passes the registry.
+    Ingress {
+        /// Model Context Protocol.
+        1 Mcp "mcp",
+        /// HTTP or gRPC.
+        2 Rest "rest",
+        /// A person's or agent's command line.
+        3 Cli "cli",
+        /// A hook of another system.
+        4 Hook "hook",
+        /// A scheduled job.
+        5 Job "job",
+        /// Recovery after a failure.
+        6 Recovery "recovery",
+        /// A migration.
+        7 Migration "migration",
+    }
+}
+
+words! {
     /// How an autonomous ratification is labelled (M1-L16).
     RatificationLabel {
         /// A human accepted it.
@@ -156,6 +190,26 @@ words! {
         2 PolicyRatified "POLICY_RATIFIED",
         /// The quorum satisfied the constitution.
         3 QuorumRatified "QUORUM_RATIFIED",
+    }
+}
+
+impl ActionClass {
+    /// Whether it is day-to-day work; what is not, changes the organism itself (DESIGN §9).
+    pub fn is_operational(self) -> bool {
+        self.is_external()
+    }
+
+    /// Whether an executor makes the effect outside the journal, after a claim (DESIGN §5.7).
+    /// What is not, takes effect by its own `Activate` (DESIGN §5.8).
+    pub fn is_external(self) -> bool {
+        matches!(
+            self,
+            ActionClass::Land
+                | ActionClass::ReleasePromote
+                | ActionClass::BlockRatify
+                | ActionClass::BlockArchive
+                | ActionClass::ExternalEffect
+        )
     }
 }
 

@@ -2,12 +2,10 @@
 
 use minicbor::{Decode, Encode};
 
-use super::base::{ActionClass, ActorKind, Text};
-use crate::bytes::{Bytes, Digest};
-use crate::codec::Canonical;
-use crate::ids::{
-    CapabilityId, EventId, GrantId, IntentDigest, MissionId, Name, ResourceId, SubjectId,
-};
+use super::action::{ActionPayload, RollbackPlan};
+use super::base::{ActorKind, Ingress, Text};
+use crate::bytes::Digest;
+use crate::ids::{CapabilityId, EventId, GrantId, IntentDigest, MissionId, Name, SubjectId};
 
 /// The header that binds a command to its actor and its cause (SPEC C.3). Signed by the actor.
 ///
@@ -83,10 +81,10 @@ pub struct ProposalV1 {
     /// What is to be done.
     #[n(1)]
     pub payload: ActionPayload,
-    /// Grant relied on.
+    /// Grant relied on; none where a human decides and no grant is needed.
     #[n(2)]
-    pub applicable_grant_id: GrantId,
-    /// Who makes the effect: for `land` the gate of the repository.
+    pub applicable_grant_id: Option<GrantId>,
+    /// Who makes the effect: for `land` the gate of the repository. None inside the journal.
     #[n(3)]
     pub executor_subject_id_optional: Option<SubjectId>,
     /// Explicit delegation when caller and grant subject differ.
@@ -119,100 +117,9 @@ pub struct ProposalV1 {
     /// Mission concerned.
     #[n(13)]
     pub mission_id_optional: Option<MissionId>,
-}
-
-/// The action itself, by class.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
-pub enum ActionPayload {
-    /// Move a ref of a repository to a candidate commit.
-    #[n(1)]
-    Land(#[n(0)] LandPayload),
-}
-
-impl ActionPayload {
-    /// The class of the action.
-    pub fn class(&self) -> ActionClass {
-        match self {
-            ActionPayload::Land(_) => ActionClass::Land,
-        }
-    }
-
-    /// The resource that the action changes.
-    pub fn resource(&self) -> &GitRef {
-        match self {
-            ActionPayload::Land(land) => &land.resource,
-        }
-    }
-}
-
-/// One ref of one repository.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
-#[cbor(map)]
-pub struct GitRef {
-    /// Repository, by the name under which gates and grants know it.
-    #[n(0)]
-    pub repository: Name,
-    /// Full name of the ref, `refs/heads/…`.
-    #[n(1)]
-    pub reference: Text,
-}
-
-impl GitRef {
-    /// The resource's identifier: digest of this record.
-    pub fn id(&self) -> ResourceId {
-        ResourceId(Digest::of(&self.to_canonical()))
-    }
-}
-
-/// Payload of `land`: compare-and-swap of one ref.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
-#[cbor(map)]
-pub struct LandPayload {
-    /// The ref.
-    #[n(0)]
-    pub resource: GitRef,
-    /// Full object id that the ref must have; empty if the ref must not exist.
-    #[n(1)]
-    pub old: Bytes,
-    /// Full object id of the candidate commit.
-    #[n(2)]
-    pub new: Bytes,
-}
-
-impl LandPayload {
-    /// `candidate_digest` of SPEC: which commit in which repository.
-    pub fn candidate_digest(&self) -> Digest {
-        Digest::of(&(&self.resource.repository, &self.new).to_canonical_pair())
-    }
-}
-
-/// Encodes a pair of borrowed values canonically, without building an owned record.
-trait CanonicalPair {
-    fn to_canonical_pair(&self) -> Vec<u8>;
-}
-
-impl<A: Encode<()>, B: Encode<()>> CanonicalPair for (&A, &B) {
-    fn to_canonical_pair(&self) -> Vec<u8> {
-        minicbor::to_vec(self).expect("encoding into memory cannot fail")
-    }
-}
-
-/// What undoes an effect, bound in the intent (SPEC A.4, negative mandate).
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
-pub enum RollbackPlan {
-    /// Move the ref back to its old value by compare-and-swap; if it moved on, freeze the ref.
-    #[n(1)]
-    MoveRefBack,
-    /// Freeze the ref and leave it to people.
-    #[n(2)]
-    FreezeRef,
-}
-
-impl RollbackPlan {
-    /// `rollback_candidate_plan_digest` of SPEC C.25 for this plan and action.
-    pub fn digest(&self, payload: &ActionPayload) -> Digest {
-        Digest::of(&(self, payload).to_canonical_pair())
-    }
+    /// By which way the request came in.
+    #[n(14)]
+    pub ingress: Ingress,
 }
 
 /// A proposer takes back an intent or transaction that is not committed.

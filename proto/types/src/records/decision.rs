@@ -110,7 +110,7 @@ impl AuthorityDecisionV1 {
     }
 }
 
-/// One-shot permission to PREPARE, minted from a final decision (SPEC C.22).
+/// One-shot permission to PREPARE, minted from a final decision (SPEC C.9, C.22).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(map)]
 pub struct AutonomyCapabilityV1 {
@@ -137,10 +137,10 @@ pub struct AutonomyCapabilityV1 {
     pub action: ActionClass,
     /// Grant.
     #[n(7)]
-    pub applicable_grant_id: GrantId,
+    pub applicable_grant_id: Option<GrantId>,
     /// Its digest.
     #[n(8)]
-    pub applicable_grant_digest: Digest,
+    pub applicable_grant_digest: Option<Digest>,
     /// The verdict it rests on.
     #[n(9)]
     pub sentinel_verdict_digest_optional: Option<Digest>,
@@ -153,12 +153,16 @@ pub struct AutonomyCapabilityV1 {
     /// State time past which it is void.
     #[n(12)]
     pub expires_at: u64,
-    /// How many actions the grant may commit in all; equal to the grant's.
+    /// How many actions the grant may commit in all; equal to the grant's, none without one.
     #[n(13)]
-    pub budget: u64,
+    pub budget: Option<u64>,
     /// Idempotency key of the proposal; equal to the intent's.
     #[n(14)]
     pub idempotency_key: EventId,
+    /// Which variant it was minted from: with HUMAN it is SPEC's HumanCapabilityV1 (C.9), else
+    /// its AutonomyCapabilityV1.
+    #[n(15)]
+    pub capability_kind: AuthorityVariant,
 }
 
 impl AutonomyCapabilityV1 {

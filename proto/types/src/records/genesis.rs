@@ -8,6 +8,7 @@ use super::base::{ActorKind, Text, words};
 use super::governance::{
     AutonomyActivationReceiptV1, AutonomyGrantV1, ConstitutionV1, SafetyKernelV1,
 };
+use super::human::HumanKeyV1;
 use super::roster::RosterV1;
 use crate::bytes::PublicKey;
 use crate::codec::Canonical;
@@ -55,6 +56,16 @@ pub struct ClientIdentityV1 {
     /// When it was revoked.
     #[n(8)]
     pub revoked_at_optional: Option<u64>,
+    /// The person whose client it is: nobody approves what their own client proposed.
+    #[n(9)]
+    pub person_optional: Option<SubjectId>,
+}
+
+impl ClientIdentityV1 {
+    /// The person behind it; the subject itself if no other is named.
+    pub fn person(&self) -> &SubjectId {
+        self.person_optional.as_ref().unwrap_or(&self.subject_id)
+    }
 }
 
 /// The bundle that an offline root signs to start an organism.
@@ -91,6 +102,12 @@ pub struct GenesisV1 {
     /// Activation receipts in order: HUMAN_GATED at epoch 1, and in development one more.
     #[n(9)]
     pub activations: Vec<AutonomyActivationReceiptV1>,
+    /// Enrolled keys of persons, ascending by id.
+    #[n(10)]
+    pub human_keys: Vec<HumanKeyV1>,
+    /// Feature level that all founding nodes support; at least 1.
+    #[n(11)]
+    pub feature_level: u64,
 }
 
 impl GenesisV1 {

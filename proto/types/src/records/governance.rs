@@ -5,6 +5,8 @@ use std::fmt;
 use minicbor::{Decode, Encode};
 
 use super::base::{ActionClass, Mode, RiskClass, Text, Tier, words};
+use super::clause::PolicyClauseV1;
+use super::human::AttestationClass;
 use crate::bytes::{Digest, PublicKey};
 use crate::codec::Canonical;
 use crate::ids::{
@@ -63,6 +65,9 @@ pub struct SafetyKernelV1 {
     /// True: without the sentinel nothing positive passes.
     #[n(15)]
     pub required_sentinel_unavailable_fail_closed: bool,
+    /// How well a person's key must be kept to decide anything. Empty means none (M1-I8).
+    #[n(16)]
+    pub human_attestation_classes: Vec<AttestationClass>,
 }
 
 impl SafetyKernelV1 {
@@ -112,9 +117,26 @@ pub struct ConstitutionV1 {
     /// Whether a quorum decision needs the group signature beside the votes (D12).
     #[n(11)]
     pub quorum_signature_required: bool,
+    /// What a policy may decide alone, and on whose evidence. Empty means nothing (M1-I8).
+    #[n(12)]
+    pub policy_clauses: Vec<PolicyClauseV1>,
+    /// How many persons must approve a human decision; at least one.
+    #[n(13)]
+    pub human_approvals_required: u64,
+    /// Relying party of the persons' credentials (WebAuthn `rpId`).
+    #[n(14)]
+    pub webauthn_rp_id: Text,
+    /// Origins in which they may be asked. Empty means none (M1-I8).
+    #[n(15)]
+    pub webauthn_origins: Vec<Text>,
 }
 
 impl ConstitutionV1 {
+    /// `policy_digest` of SPEC C.19: the clauses in force.
+    pub fn policy_digest(&self) -> Digest {
+        Digest::of(&self.policy_clauses.to_canonical())
+    }
+
     /// `constitution_digest` of SPEC C.12.
     pub fn digest(&self) -> Digest {
         Digest::of(&self.to_canonical())
@@ -266,6 +288,9 @@ pub struct AutonomyGrantV1 {
     /// Autonomy epoch with which it came into force.
     #[n(12)]
     pub autonomy_epoch: AutonomyEpoch,
+    /// Subjects that may act under it in the grant subject's name. Empty means none (M1-I8).
+    #[n(13)]
+    pub delegate_subject_ids: Vec<SubjectId>,
 }
 
 impl AutonomyGrantV1 {
@@ -275,14 +300,14 @@ impl AutonomyGrantV1 {
     }
 }
 
-/// A set of resources: refs of one repository that begin with a prefix.
+/// A set of resources: those of one realm whose path begins with a prefix.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(map)]
 pub struct ResourceScope {
-    /// Repository name, exactly.
+    /// Realm, exactly: a repository, an environment, or `organism`.
     #[n(0)]
     pub repository: Name,
-    /// Beginning of the ref's full name. Empty matches none (M1-I8).
+    /// Beginning of the path, for a ref its full name. Empty matches none (M1-I8).
     #[n(1)]
     pub ref_prefix: Text,
 }

@@ -2,8 +2,8 @@
 
 use minicbor::{Decode, Encode};
 
-use super::base::{ActionClass, AuthorityVariant, Mode, RiskClass, Tier};
-use super::client::{ActionPayload, RollbackPlan};
+use super::action::{ActionPayload, RollbackPlan};
+use super::base::{ActionClass, AuthorityVariant, Effect, Ingress, Mode, RiskClass, Tier};
 use crate::bytes::Digest;
 use crate::codec::Canonical;
 use crate::ids::{
@@ -69,12 +69,12 @@ pub struct SovereignActionIntentV1 {
     /// Receipt that activated it.
     #[n(16)]
     pub autonomy_activation_receipt_id: Digest,
-    /// Grant relied on.
+    /// Grant relied on; none where a human decides without one.
     #[n(17)]
-    pub applicable_grant_id: GrantId,
+    pub applicable_grant_id: Option<GrantId>,
     /// Its digest.
     #[n(18)]
-    pub applicable_grant_digest: Digest,
+    pub applicable_grant_digest: Option<Digest>,
     /// Effective tier.
     #[n(19)]
     pub tier: Tier,
@@ -147,9 +147,15 @@ pub struct SovereignActionIntentV1 {
     /// State time past which the intent is void.
     #[n(42)]
     pub expires_at: u64,
-    /// Milliseconds after COMMIT within which the effect must be claimed.
+    /// Milliseconds after COMMIT within which the effect must be claimed or activated.
     #[n(43)]
     pub effect_deadline_ms: u64,
+    /// By which way the proposal came in.
+    #[n(44)]
+    pub ingress: Ingress,
+    /// Everything that the action does, as the registry classified it.
+    #[n(45)]
+    pub effects: Vec<Effect>,
 }
 
 impl SovereignActionIntentV1 {

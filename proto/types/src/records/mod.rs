@@ -10,10 +10,12 @@
 //! - Zero means *unspecified* and is refused: enum numbers start at 1 (FAULTS 52).
 //! - Times are milliseconds of state time since the Unix epoch (D7), unless a name says clock.
 
+mod action;
 mod ballot;
 mod base;
 mod beat;
 mod binding;
+mod clause;
 mod client;
 mod decision;
 mod effect;
@@ -21,8 +23,10 @@ mod findings;
 mod gate;
 mod genesis;
 mod governance;
+mod human;
 mod intent;
 mod red;
+mod root;
 mod roster;
 mod safety;
 mod status;
@@ -30,10 +34,12 @@ mod time;
 mod transaction;
 mod verdict;
 
+pub use action::*;
 pub use ballot::*;
 pub use base::*;
 pub use beat::*;
 pub use binding::*;
+pub use clause::*;
 pub use client::*;
 pub use decision::*;
 pub use effect::*;
@@ -41,8 +47,10 @@ pub use findings::*;
 pub use gate::*;
 pub use genesis::*;
 pub use governance::*;
+pub use human::*;
 pub use intent::*;
 pub use red::*;
+pub use root::*;
 pub use roster::*;
 pub use safety::*;
 pub use status::*;
@@ -82,4 +90,7 @@ record! {
     BootClaimV1 = "boot-claim";
     RaiseOrderV1 = "raise-order";
     PermitBeatV1 = "permit-beat";
+    RootActV1 = "root-act";
+    FeatureSupportV1 = "feature-support";
+    RejoinV1 = "rejoin";
 }

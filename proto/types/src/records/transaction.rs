@@ -44,7 +44,7 @@ pub struct PositiveAuthorityTransactionV1 {
     pub authority_decision_digest: Digest,
     /// Grant.
     #[n(5)]
-    pub applicable_grant_id: GrantId,
+    pub applicable_grant_id: Option<GrantId>,
     /// Verdict.
     #[n(6)]
     pub sentinel_verdict_digest_optional: Option<Digest>,

@@ -16,9 +16,10 @@
     reason = "shared by tests of several crates: each uses another part of it"
 )]
 
-use redlatch_types::command::{Authorization, RawCommand};
+use redlatch_types::command::{Authorization, HumanAuthorization, PolicyAuthorization, RawCommand};
 use redlatch_types::event::{
-    Accepted, Authorized, ChainPlace, Event, Ground, GroundCause, Origination, Reply, StateRootV1,
+    Accepted, Authorized, Basis, ChainPlace, Event, Ground, GroundCause, Origination, QuorumBasis,
+    Reply, StateRootV1,
 };
 use redlatch_types::mandate::{Mandate, NegativeVerb};
 use redlatch_types::records::*;
@@ -97,11 +98,16 @@ impl Draw for u64 {
     }
 }
 
-impl Draw for u16 {
-    fn draw(g: &mut Gen) -> u16 {
-        (g.draw::<u64>() & 0xffff) as u16
-    }
+macro_rules! narrow {
+    ($($ty:ty)*) => {$(
+        impl Draw for $ty {
+            fn draw(g: &mut Gen) -> $ty {
+                g.draw::<u64>() as $ty
+            }
+        }
+    )*};
 }
+narrow! { u8 u16 u32 }
 
 macro_rules! bytes {
     ($($ty:ident $len:literal,)*) => {$(
@@ -176,9 +182,10 @@ macro_rules! wrapped {
     )*};
 }
 wrapped! {
-    OrganismId IntentDigest CapabilityId TransactionId GrantId EventId ResourceId
-    NodeId TickNumber MarkerNumber LatchNumber GroundNumber AutonomyEpoch ConstitutionEpoch
-    RosterEpoch KeyEpoch OutboxEpoch SubjectId VerifierId FailureDomain MissionId
+    OrganismId IntentDigest CapabilityId TransactionId GrantId EventId ResourceId ChallengeId
+    HumanKeyId NodeId TickNumber MarkerNumber LatchNumber GroundNumber AutonomyEpoch
+    ConstitutionEpoch RosterEpoch KeyEpoch OutboxEpoch SubjectId VerifierId FailureDomain
+    MissionId
 }
 
 /// A drawn type as a value: its name, and what is asked of every encoding.
@@ -273,9 +280,17 @@ macro_rules! words {
 }
 
 structs! {
+    LandPayload { resource, old, new }
+    SwapPayload { resource, old, new }
+    AmendPayload { constitution }
+    ModePayload { mode, activates_at, gate_receipts_digest, rollback_plan_digest }
+    PromotionPayload { grant, replaces_optional, dataset_digest, rollback_digest }
+    ResetPayload { grounds, cause }
+    ResolvePayload { transaction_id, outcome, observed_head }
+    GitRef { repository, reference }
+    ExternalResource { realm, path }
     VoteV1 {
-        intent_digest, verifier_id, verdict, findings_digest, salt, roster_epoch,
-        quorum_key_epoch
+        intent_digest, verifier_id, verdict, findings_digest, salt, roster_epoch, quorum_key_epoch
     }
     SealedVoteV1 { scope, key, verifier_id, seal, signature }
     SealLine { verifier_id, seal }
@@ -289,28 +304,34 @@ structs! {
     PermitBeatV1 { nonce, held, sentinel, seen_outbox_epoch }
     CommonBindingSet {
         intent_digest, intent_core_ref, intent_canonicalization_version, issuer_subject_id,
-        decision_subject_id, caller_subject_id, proposer_subject_id,
-        executor_subject_id_optional, delegation_grant_digest_optional,
-        required_authority_variant, action_policy_registry_digest, classifier_decision_digest,
-        active_mode, autonomy_activation_receipt_id, risk_scope_digest,
-        candidate_digest_optional, constitution_digest, constitution_epoch, autonomy_epoch,
-        expected_store_epoch, expected_store_version, expected_boundary_version,
-        expected_contract_version
+        decision_subject_id, caller_subject_id, proposer_subject_id, executor_subject_id_optional,
+        delegation_grant_digest_optional, required_authority_variant,
+        action_policy_registry_digest, classifier_decision_digest, active_mode,
+        autonomy_activation_receipt_id, risk_scope_digest, candidate_digest_optional,
+        constitution_digest, constitution_epoch, autonomy_epoch, expected_store_epoch,
+        expected_store_version, expected_boundary_version, expected_contract_version
+    }
+    PolicyClauseV1 {
+        clause_id, action_classes, risk_domains, resource_environment_scope, required_gates,
+        runners
+    }
+    PolicyDecisionV1 {
+        binding, policy_digest, matched_clauses_digest, matched_clauses, risk_budget_scope_digest,
+        proof_receipts_digest, sentinel_verdict_digest_optional,
+        metric_evidence_rollout_rollback_digest, expires_at
     }
     CausalEnvelopeV1 {
         event_id, actor_id, actor_kind, issuer, mission_id_optional, store_version_optional,
-        target_digest_optional, causation_id_optional, correlation_id, payload_digest,
-        issued_at, expires_at, capability_id_optional, mission_head_id_optional,
-        delegation_id_optional, block_id_optional, receipt_id_optional, presence_id_optional
+        target_digest_optional, causation_id_optional, correlation_id, payload_digest, issued_at,
+        expires_at, capability_id_optional, mission_head_id_optional, delegation_id_optional,
+        block_id_optional, receipt_id_optional, presence_id_optional
     }
     ProposalV1 {
         audience, payload, applicable_grant_id, executor_subject_id_optional,
         delegation_grant_digest_optional, promotion_target_subject_id_optional,
         expected_store_version, expected_boundary_version, expected_contract_version, evidence,
-        rollback, expires_at, effect_deadline_ms, mission_id_optional
+        rollback, expires_at, effect_deadline_ms, mission_id_optional, ingress
     }
-    GitRef { repository, reference }
-    LandPayload { resource, old, new }
     WithdrawalV1 { intent_digest, reason }
     AgentQuorumDecisionV1 {
         binding, executor_subject_id, four_verifier_principals, signed_votes_dissents,
@@ -328,7 +349,7 @@ structs! {
         binding, authority_decision_digest, decision_policy_digest, effective_tier,
         promotion_target_subject_id_optional, audience, action, applicable_grant_id,
         applicable_grant_digest, sentinel_verdict_digest_optional, nonce, issued_at, expires_at,
-        budget, idempotency_key
+        budget, idempotency_key, capability_kind
     }
     EffectClaimV1 { transaction_id, marker, resource_id, effect_key }
     EffectOutcomeV1 { transaction_id, marker, claim_digest, outcome, observed_head, detail }
@@ -347,11 +368,11 @@ structs! {
     CandidatePushV1 { repository, object }
     ClientIdentityV1 {
         subject_id, actor_kind, public_key, app_host_identity, enrollment_evidence, scopes,
-        issuer, created_at, revoked_at_optional
+        issuer, created_at, revoked_at_optional, person_optional
     }
     GenesisV1 {
         organism_name, kind, created_at, nonce, kernel, constitution, roster, subjects, grants,
-        activations
+        activations, human_keys, feature_level
     }
     SafetyKernelV1 {
         kernel_id, verifier_binary_digest, canonicalization_version, pinned_external_root_key,
@@ -359,13 +380,15 @@ structs! {
         minimum_quorum_threshold, minimum_failure_domains, proposer_executor_nonvoting,
         sentinel_required_and_nonvoting, sentinel_red_absolute_veto,
         sentinel_outbox_antirollback_required, sentinel_identity_binary_policy_digest,
-        safety_actuator_identity_binary_policy_digest, required_sentinel_unavailable_fail_closed
+        safety_actuator_identity_binary_policy_digest, required_sentinel_unavailable_fail_closed,
+        human_attestation_classes
     }
     ConstitutionV1 {
         constitution_epoch, previous_constitution_digest, effective_at, expires_at_optional,
         allowed_autonomy_modes, objectives_non_goals, budgets_risk_actions_digest,
         independence_spec, amendment_rules, old_runtime_approval_digest, safety_kernel_digest,
-        quorum_signature_required
+        quorum_signature_required, policy_clauses, human_approvals_required, webauthn_rp_id,
+        webauthn_origins
     }
     IndependenceSpecV1 {
         four_voting_verifier_principals, quorum_threshold, minimum_failure_domains,
@@ -379,7 +402,7 @@ structs! {
     AutonomyGrantV1 {
         subject_id, role_id, mode, max_tier, action_classes, risk_domains,
         resource_environment_scope, budget, promotion_receipt_id, issued_at, expires_at,
-        constitution_epoch, autonomy_epoch
+        constitution_epoch, autonomy_epoch, delegate_subject_ids
     }
     ResourceScope { repository, ref_prefix }
     AutonomyActivationReceiptV1 {
@@ -389,20 +412,37 @@ structs! {
         grants_digest, safety_kernel_digest, previous_constitution_digest, quorum_policy_digest,
         issued_at
     }
+    HumanKeyV1 {
+        subject_id, credential_id, public_key, platform, attestation_class, app_host_identity,
+        enrollment_evidence, scopes, created_at, rotated_at_optional, revoked_at_optional,
+        counter, backup_eligible
+    }
+    ChallengeRequestV1 { intent_digest, approver_subject_id, nonce }
+    OwnerChallengeV1 {
+        binding, audience, action, payload_digest, idempotency_key, safety_kernel_digest,
+        approver_subject_id, canonical_summary, nonce, issued_at, expires_at
+    }
+    HumanApprovalV1 {
+        challenge_id, key_id, authenticator_data, client_data_json, signature, public_key,
+        user_presence_flags, counter
+    }
+    HumanDecisionV1 {
+        binding, challenge_ids, human_approval_digests, approvers, issued_at, expires_at
+    }
     SovereignActionIntentV1 {
         intent_canonicalization_version, issuer_subject_id, decision_subject_id,
         caller_subject_id, proposer_subject_id, executor_subject_id_optional,
-        delegation_grant_digest_optional, promotion_target_subject_id_optional, audience,
-        action, payload, action_payload_digest, required_authority_variant,
-        action_policy_registry_digest, classifier_decision_digest, active_mode,
-        autonomy_activation_receipt_id, applicable_grant_id, applicable_grant_digest, tier,
-        risk, risk_scope_digest, candidate_digest_optional, constitution_digest,
-        constitution_epoch, autonomy_epoch, safety_kernel_digest, quorum_policy_digest,
-        independence_spec_digest, expected_store_epoch, expected_store_version,
-        expected_boundary_version, expected_contract_version, organism_repo_brain_digest,
+        delegation_grant_digest_optional, promotion_target_subject_id_optional, audience, action,
+        payload, action_payload_digest, required_authority_variant, action_policy_registry_digest,
+        classifier_decision_digest, active_mode, autonomy_activation_receipt_id,
+        applicable_grant_id, applicable_grant_digest, tier, risk, risk_scope_digest,
+        candidate_digest_optional, constitution_digest, constitution_epoch, autonomy_epoch,
+        safety_kernel_digest, quorum_policy_digest, independence_spec_digest,
+        expected_store_epoch, expected_store_version, expected_boundary_version,
+        expected_contract_version, organism_repo_brain_digest,
         mission_head_block_candidate_promotion_digest, mode_grant_tier_risk_scope_budget_digest,
         metric_evidence_rollout_rollback_digest, evidence, rollback, mission_id_optional,
-        idempotency_key, nonce, expires_at, effect_deadline_ms
+        idempotency_key, nonce, expires_at, effect_deadline_ms, ingress, effects
     }
     SentinelRedOutboxV1 {
         outbox_epoch, previous_outbox_root_digest, red_verdict, source_intent_digest_optional,
@@ -414,6 +454,9 @@ structs! {
     }
     OutboxAckV1 { latch, outbox_epoch, sentinel_key }
     RaiseOrderV1 { order_id, scope, verbs, rollback_candidate_plan_digest_optional, reason }
+    RootActV1 { number, previous_kernel_digest, kernel, roster, old_outbox_root_optional, reason }
+    FeatureSupportV1 { node_id, roster_epoch, feature_level }
+    RejoinV1 { node_id, roster_epoch, incarnation, record_key }
     RosterNode { node_id, name, seat, log_key, cosigner_key, record_key }
     RosterVerifier {
         verifier_id, identifier, failure_domain, vote_key, witness_key, builds_digest,
@@ -436,8 +479,8 @@ structs! {
         attempt_idempotency_key, nonce, valid_while_latch_pending
     }
     SafetyCapabilityV1 {
-        safety_intent_digest, safety_intent_core_ref, attempt_sequence,
-        red_latch_receipt_digest, latch_epoch, immutable_negative_mandate_digest,
+        safety_intent_digest, safety_intent_core_ref, attempt_sequence, red_latch_receipt_digest,
+        latch_epoch, immutable_negative_mandate_digest,
         actuator_identity_key_binary_policy_digest, expected_autonomy_epoch,
         attempt_idempotency_key, nonce, safety_intent_canonicalization_version,
         sentinel_red_verdict_digest, expected_constitution_epoch, affected_grants_scope_digest,
@@ -450,8 +493,8 @@ structs! {
     }
     StatusV1 {
         node_id, nonce, intent_digest_optional, scope, effect, marker, active_mode,
-        autonomy_epoch, constitution_epoch, roster_epoch, quorum_key_epoch, latch_epoch,
-        history, tree_size, tick, state_time
+        autonomy_epoch, constitution_epoch, roster_epoch, quorum_key_epoch, latch_epoch, history,
+        tree_size, tick, state_time
     }
     ClockReadingV1 { node_id, roster_epoch, previous_tick, clock_ms }
     PositiveAuthorityTransactionV1 {
@@ -459,9 +502,8 @@ structs! {
         applicable_grant_id, sentinel_verdict_digest_optional,
         promotion_target_subject_id_optional, expected_active_mode,
         expected_activation_receipt_id, identity_role_binding_digest,
-        expected_pending_red_set_digest, expected_red_latch_epoch, tick, prepared_at,
-        expires_at, decision_digest, effective_tier_optional, idempotency_key, nonce,
-        rollback_plan_digest
+        expected_pending_red_set_digest, expected_red_latch_epoch, tick, prepared_at, expires_at,
+        decision_digest, effective_tier_optional, idempotency_key, nonce, rollback_plan_digest
     }
     AuthorizationSnapshotV1 {
         active_mode, activation_receipt_id, constitution_epoch, autonomy_epoch, grants_digest,
@@ -481,49 +523,64 @@ structs! {
     Origination { subject_id, event_id, payload_digest, expires_at, envelope, payload }
     Ground { number, scopes, cause }
     StateRootV1 { authority_digest, term, index, roster_epoch, size }
-    Authorized {
-        decision, capability, capability_id, verdict_expires_at, green, votes, sheet,
-        quorum_decision
-    }
+    Authorized { decision, capability, capability_id, verdict_expires_at, green, basis }
+    QuorumBasis { votes, sheet, decision }
+    HumanAuthorization { intent_digest, green, approvals }
+    PolicyAuthorization { intent_digest, green, receipts }
     Authorization { intent_digest, green, votes, sheet, decision }
     Scope { organism_id, organism_epoch }
     Envelope { scope, key, body, signature }
 }
 
 enums! {
-    ActionPayload { Land(_), }
+    ActionPayload {
+        Land(_), ReleasePromote(_), ConstitutionAmend(_), ModeActivate(_), GrantChange(_),
+        RosterChange(_), ResetFrozen(_), BlockRatify(_), BlockArchive(_), SubjectChange(_),
+        KeyChange(_), VerifierSetChange(_), ExternalEffect(_), ResolveEffect(_),
+    }
+    GrantPayload { Promote(_), Demote(_, _), Revoke(_), }
+    RosterPayload { Join(_), Promote(_), Remove(_), }
+    SubjectPayload { Enrol(_), Rotate(_), Revoke(_), }
+    KeyPayload { Enrol(_), Rotate(_, _), Revoke(_), }
+    ResourceRef { GitRef(_), External(_), Organism(_), }
     RollbackPlan { MoveRefBack, FreezeRef, }
     RedScope { Intent(_), Mission(_), Subject(_), ActionClass(_), Everything, }
     AbortReason { Withdrawn, Expired, RedLatched, Frozen, EpochFenced, StaleHead, GrantEnded, }
     NegativeVerb { Freeze, FenceEpoch, Revoke, AbortPrepare, Demote, Rollback, }
-    GroundCause { Latch(_), ChainGap(_), ChainBreak(_), }
+    GroundCause { Latch(_), ChainGap(_), ChainBreak(_), RootAct(_), }
     ChainPlace { Next, Early, Broken, Unreadable, }
     Event {
         Bootstrapped(_, _), Ticked(_, _, _), QuorumKeyActivated(_, _, _, _), Frozen(_, _, _, _),
         Authorized(_), Prepared(_, _), Committed(_), Aborted(_, _, _), Withdrawn(_, _),
         EffectClaimed(_, _, _, _), EffectReported(_, _, _, _), EffectWithheld(_, _),
         RedLatched(_, _, _, _), RedChained(_, _), GrantRevoked(_), GrantDemoted(_, _),
-        SafetyIntentStored(_), SafetyPrepared(_, _, _), LatchCommitting(_, _),
-        SafetyCommitted(_), EpochPublished(_), SafetyTerminal(_, _), OutboxAcknowledged(_, _),
-        Refused(_, _, _), StateRoot(_),
+        SafetyIntentStored(_), SafetyPrepared(_, _, _), LatchCommitting(_, _), SafetyCommitted(_),
+        EpochPublished(_), SafetyTerminal(_, _), OutboxAcknowledged(_, _), Refused(_, _, _),
+        StateRoot(_), ChallengeIssued(_, _, _), Activated(_, _, _), ConstitutionAmended(_),
+        GrantGiven(_, _), SubjectChanged(_), HumanKeyChanged(_), RosterChanged(_),
+        QuorumKeyVoided(_), GroundsReset(_), RootActed(_, _, _), FeatureLevelRaised(_, _),
+        EffectResolved(_, _, _), NodeRejoined(_, _),
     }
+    Basis { Quorum(_), Human(_, _), Policy(_, _), }
     Accepted {
-        Bootstrapped, Ticked(_, _), QuorumKeyActivated(_), Frozen(_), Authorized(_),
-        Prepared(_), Committed(_), Aborted(_), Withdrawn(_), EffectClaimed(_),
-        EffectReported(_), Latched(_), SafetyStored(_), SafetyPrepared(_), SafetyCommitted(_),
-        SafetyTerminal(_), OutboxAcknowledged(_), Checkpointed,
+        Bootstrapped, Ticked(_, _), QuorumKeyActivated(_), Frozen(_), Authorized(_), Prepared(_),
+        Committed(_), Aborted(_), Withdrawn(_), EffectClaimed(_), EffectReported(_), Latched(_),
+        SafetyStored(_), SafetyPrepared(_), SafetyCommitted(_), SafetyTerminal(_),
+        OutboxAcknowledged(_), Checkpointed, ChallengeIssued(_), Activated(_, _), RootActed(_),
+        FeatureLevelRaised(_), Rejoined(_),
     }
     Reply { Accepted(_), Refused(_), }
     RawCommand {
         Bootstrap(_), Tick(_, _), ActivateQuorumKey(_), FreezeIntent(_, _), Authorize(_),
         Prepare(_, _), Commit(_), Abort(_, _), Withdraw(_, _), ClaimEffect(_), ReportOutcome(_),
         LatchRed(_), StoreSafetyIntent(_), PrepareSafety(_), ClaimSafety(_), FinishSafety(_),
-        AcknowledgeOutbox(_), Checkpoint,
+        AcknowledgeOutbox(_), Checkpoint, OpenChallenge(_, _), AuthorizeHuman(_),
+        AuthorizePolicy(_), Activate(_), RootAct(_), RaiseFeatureLevel(_), Rejoin(_),
     }
 }
 
 words! {
-    VoteVerdict ActorKind Mode AuthorityVariant Tier ActionClass RiskClass Effect
-    RatificationLabel SentinelLine OutcomeKind GateVerdict OrganismKind SafetyState Seat
-    ScopeState EffectState TransactionVariant Verdict
+    VoteVerdict ActorKind Mode AuthorityVariant Tier ActionClass RiskClass Effect Ingress
+    RatificationLabel SentinelLine OutcomeKind GateVerdict OrganismKind SafetyState
+    AttestationClass Seat ScopeState EffectState TransactionVariant Verdict
 }

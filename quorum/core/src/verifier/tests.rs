@@ -38,6 +38,7 @@ fn genesis() -> GenesisV1 {
         actuator: pinned("actuator", 52),
         subjects: Vec::new(),
         repository: "repo".parse().expect("a name"),
+        human_keys: Vec::new(),
     })
 }
 

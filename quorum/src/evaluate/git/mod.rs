@@ -47,7 +47,9 @@ impl GitEvaluator {
     }
 
     async fn judge(&self, intent: &FrozenIntent) -> Result<Report, String> {
-        let ActionPayload::Land(land) = &intent.intent().payload;
+        let Some(land) = intent.intent().payload.land() else {
+            return Ok(Report::against("this evaluator judges landings only"));
+        };
         if land.resource.repository != self.repository {
             return Ok(Report::against(format!(
                 "repository {} is not the one this verifier judges",

@@ -39,6 +39,9 @@ fn try_claim(
     if marker.marker != record.marker || live.intent.payload.resource().id() != record.resource_id {
         return Err(plain(Refusal::CandidateMismatch));
     }
+    if !live.intent.action.is_external() {
+        return Err(plain(Refusal::WrongState));
+    }
     match effect {
         EffectStage::Unclaimed => {}
         EffectStage::Claimed(_, key) if *key == record.effect_key => {
@@ -50,7 +53,7 @@ fn try_claim(
     if state.clock.state_time >= marker.effect_deadline {
         return Err(plain(Refusal::EffectLapsed));
     }
-    if let Err(refusal) = fence(state, Target::Intent(&live.intent)) {
+    if let Err(refusal) = fence(state, Target::of(&live.intent)) {
         let withheld = Event::EffectWithheld(record.transaction_id, marker.marker);
         return Err((refusal, vec![withheld]));
     }

@@ -4,8 +4,10 @@
 //! at the time it was proposed.
 
 use redlatch_types::mandate::covers;
-use redlatch_types::records::{RedScope, SovereignActionIntentV1};
-use redlatch_types::{Refusal, limits};
+use redlatch_types::records::{
+    ActionPayload, AuthorityVariant, RedScope, ResetPayload, SovereignActionIntentV1,
+};
+use redlatch_types::{GroundNumber, Refusal, limits};
 
 use super::governance;
 use crate::authority::{Authority, Intent};
@@ -13,38 +15,95 @@ use crate::planted::Bug;
 
 /// What a positive command is about to act on.
 pub(super) enum Target<'a> {
-    /// One intent.
+    /// Day-to-day work: one intent.
     Intent(&'a SovereignActionIntentV1),
-    /// The organism itself: any latch or freeze, however narrow, stops it.
+    /// The organism itself, by this intent: any latch or freeze, however narrow, stops it.
+    Governance(&'a SovereignActionIntentV1),
+    /// The organism itself, without an intent.
     Organism,
+    /// What is frozen: the one act that passes a freeze, if it names every ground (DESIGN §6).
+    Reset(&'a SovereignActionIntentV1, &'a ResetPayload),
+}
+
+impl<'a> Target<'a> {
+    /// What `intent` acts on.
+    pub(super) fn of(intent: &'a SovereignActionIntentV1) -> Target<'a> {
+        match &intent.payload {
+            ActionPayload::ResetFrozen(reset) => Target::Reset(intent, reset),
+            _ if intent.action.is_operational() => Target::Intent(intent),
+            _ => Target::Governance(intent),
+        }
+    }
+
+    fn intent(&self) -> Option<&'a SovereignActionIntentV1> {
+        match self {
+            Target::Intent(intent) | Target::Governance(intent) | Target::Reset(intent, _) => {
+                Some(intent)
+            }
+            Target::Organism => None,
+        }
+    }
+
+    fn stopped_by(&self, scopes: &[RedScope]) -> bool {
+        match self {
+            Target::Intent(intent) => scopes.iter().any(|s| {
+                let unseen = matches!(s, RedScope::Subject(_)) && Bug::SubjectUnfenced.planted();
+                covers(s, intent) && !unseen
+            }),
+            Target::Governance(_) | Target::Organism | Target::Reset(..) => true,
+        }
+    }
 }
 
 /// Refuses anything positive on `target` while a latch covers it, a freeze covers it, issuance
 /// is frozen, or its autonomy epoch is not the one in force.
 pub(super) fn fence(state: &Authority, target: Target<'_>) -> Result<(), Refusal> {
     let governance = governance(state)?;
-    let stopped_by = |scopes: &[RedScope]| match target {
-        Target::Intent(intent) => scopes.iter().any(|s| {
-            let unseen = matches!(s, RedScope::Subject(_)) && Bug::SubjectUnfenced.planted();
-            covers(s, intent) && !unseen
-        }),
-        Target::Organism => true,
-    };
-    if state
+    let latched = state
         .pending_latches()
-        .any(|l| stopped_by(&l.receipt.mandate.scopes))
-    {
+        .any(|l| target.stopped_by(&l.receipt.mandate.scopes));
+    if latched {
         return Err(Refusal::RedLatched);
     }
-    if governance.epoch.issuance_frozen || state.grounds.values().any(|g| stopped_by(&g.scopes)) {
+    let frozen = match &target {
+        Target::Reset(_, reset) => !names_every_ground(state, reset),
+        _ => {
+            governance.epoch.issuance_frozen
+                || state.grounds.values().any(|g| target.stopped_by(&g.scopes))
+        }
+    };
+    if frozen {
         return Err(Refusal::Frozen);
     }
-    match target {
-        Target::Intent(intent) if intent.autonomy_epoch != governance.epoch.autonomy_epoch => {
+    match target.intent() {
+        Some(intent) if intent.autonomy_epoch != governance.epoch.autonomy_epoch => {
             Err(Refusal::EpochFenced)
         }
         _ => Ok(()),
     }
+}
+
+/// Whether the reset names live grounds only, and with them every other ground that freezes
+/// anything of the same scope.
+fn names_every_ground(state: &Authority, reset: &ResetPayload) -> bool {
+    let named = |number: &GroundNumber| reset.grounds.contains(number);
+    let scopes: Vec<&RedScope> = state
+        .grounds
+        .iter()
+        .filter(|(number, _)| named(number))
+        .flat_map(|(_, ground)| &ground.scopes)
+        .collect();
+    let all_live = reset.grounds.iter().all(|n| state.grounds.contains_key(n));
+    let shares = |scope: &RedScope| {
+        *scope == RedScope::Everything
+            || scopes.contains(&&RedScope::Everything)
+            || scopes.contains(&scope)
+    };
+    let none_left = state
+        .grounds
+        .iter()
+        .all(|(number, ground)| named(number) || !ground.scopes.iter().any(shares));
+    !reset.grounds.is_empty() && all_live && none_left
 }
 
 /// Refuses an intent whose governance is not the one that was frozen with it, whose parties
@@ -77,20 +136,16 @@ pub(super) fn still_authorised(state: &Authority, intent: &Intent) -> Result<(),
     if constitution_ended {
         return Err(Refusal::Expired);
     }
-    for subject in [
+    let parties = [
         Some(&i.caller_subject_id),
         i.executor_subject_id_optional.as_ref(),
-    ]
-    .into_iter()
-    .flatten()
+    ];
+    if parties
+        .into_iter()
+        .flatten()
+        .any(|subject| governance.enrolled(subject).is_none())
     {
-        let enrolled = governance
-            .subjects
-            .get(subject)
-            .is_some_and(|s| s.revoked_at_optional.is_none());
-        if !enrolled {
-            return Err(Refusal::Unauthorized);
-        }
+        return Err(Refusal::Unauthorized);
     }
     grant_lives(state, i)
 }
@@ -98,10 +153,12 @@ pub(super) fn still_authorised(state: &Authority, intent: &Intent) -> Result<(),
 /// Refuses an intent whose grant is gone, expired, or used up.
 fn grant_lives(state: &Authority, intent: &SovereignActionIntentV1) -> Result<(), Refusal> {
     let governance = governance(state)?;
-    let grant = governance
-        .grants
-        .get(&intent.applicable_grant_id)
-        .ok_or(Refusal::Unauthorized)?;
+    let Some(id) = &intent.applicable_grant_id else {
+        // Frozen without a grant: a human decides, and nobody else.
+        let human = intent.required_authority_variant == AuthorityVariant::Human;
+        return human.then_some(()).ok_or(Refusal::Unauthorized);
+    };
+    let grant = governance.grants.get(id).ok_or(Refusal::Unauthorized)?;
     if state.clock.state_time >= grant.grant.expires_at {
         return Err(Refusal::Expired);
     }

@@ -3,19 +3,20 @@
 use std::collections::BTreeSet;
 
 use redlatch_types::event::{Accepted, Event};
-use redlatch_types::limits::{GRANTS_MAX, NODES_MAX, SUBJECTS_MAX, VERIFIER_SEATS};
+use redlatch_types::limits::{GRANTS_MAX, HUMAN_KEYS_MAX, NODES_MAX, SUBJECTS_MAX, VERIFIER_SEATS};
 use redlatch_types::records::{
-    GenesisV1, KeyConfirmationV1, Mode, OrganismKind, RosterV1, SafetyKernelV1, VerifierSeat,
-    grants_digest,
+    ActorKind, GenesisV1, KeyConfirmationV1, Mode, OrganismKind, RosterV1, grants_digest,
 };
 use redlatch_types::sign::check_key;
 use redlatch_types::{
-    AutonomyEpoch, Canonical, ConstitutionEpoch, Digest, KeyEpoch, PublicKey, Refusal, Signed,
+    AutonomyEpoch, Canonical, ConstitutionEpoch, Digest, PublicKey, Refusal, Signed,
 };
 
 use super::fence::{Target, fence};
-use super::{Decision, governance, in_scope};
+use super::payload::key_is_well_formed;
+use super::{Decision, governance, in_scope, roster, terms};
 use crate::authority::Authority;
+use crate::registry::FEATURE_LEVEL;
 
 /// The first command of a journal, accepted once (DESIGN §9).
 pub(super) fn bootstrap(state: &Authority, genesis: &Signed<GenesisV1>) -> Decision {
@@ -36,39 +37,18 @@ pub(super) fn bootstrap(state: &Authority, genesis: &Signed<GenesisV1>) -> Decis
 /// `None` if the genesis contradicts itself or the kernel's floors.
 fn check(genesis: &GenesisV1) -> Option<()> {
     let all = [
-        floors_hold(&genesis.kernel),
-        pins_match(genesis),
+        terms::floors_hold(&genesis.kernel, genesis.kind),
+        terms::pins_match(&genesis.kernel, &genesis.roster),
         roster_is_sound(&genesis.roster),
-        independence_matches(genesis),
+        terms::constitution_holds(&genesis.constitution, &genesis.kernel, &genesis.roster),
+        human_keys_are_sound(genesis),
+        (1..=FEATURE_LEVEL).contains(&genesis.feature_level),
         keys_are_distinct(genesis),
         subjects_are_sound(genesis),
         constitution_is_sound(genesis),
         activations_chain(genesis),
     ];
     all.into_iter().all(|holds| holds).then_some(())
-}
-
-/// M1-L1, M1-I21: the floors that nothing below the root lowers.
-fn floors_hold(kernel: &SafetyKernelV1) -> bool {
-    kernel.minimum_verifier_seats >= 4
-        && kernel.minimum_quorum_threshold >= 3
-        && kernel.minimum_failure_domains >= 3
-        && kernel.proposer_executor_nonvoting
-        && kernel.sentinel_required_and_nonvoting
-        && kernel.sentinel_red_absolute_veto
-        && kernel.sentinel_outbox_antirollback_required
-        && kernel.required_sentinel_unavailable_fail_closed
-        && kernel.canonicalization_version == redlatch_types::records::CANONICALIZATION_VERSION
-}
-
-fn pins_match(genesis: &GenesisV1) -> bool {
-    let kernel = &genesis.kernel;
-    let verifiers = &genesis.roster.verifiers;
-    let builds: Vec<Digest> = verifiers.iter().map(|v| v.builds_digest).collect();
-    kernel.verifier_binary_digest == Digest::of(&builds.to_canonical())
-        && kernel.sentinel_identity_binary_policy_digest == genesis.roster.sentinel.pin_digest()
-        && kernel.safety_actuator_identity_binary_policy_digest
-            == genesis.roster.actuator.pin_digest()
 }
 
 fn roster_is_sound(roster: &RosterV1) -> bool {
@@ -92,45 +72,11 @@ fn roster_is_sound(roster: &RosterV1) -> bool {
         && verifier_names.len() == VERIFIER_SEATS
 }
 
-/// The constitution freezes exactly the roster's verifiers and domains (SPEC D16).
-fn independence_matches(genesis: &GenesisV1) -> bool {
-    let spec = &genesis.constitution.independence_spec;
-    let mut seats: Vec<VerifierSeat> = genesis
-        .roster
-        .verifiers
-        .iter()
-        .map(|v| VerifierSeat {
-            verifier_id: v.verifier_id.clone(),
-            failure_domain: v.failure_domain.clone(),
-        })
-        .collect();
-    seats.sort();
-    let domains: BTreeSet<_> = seats.iter().map(|s| &s.failure_domain).collect();
-    let kernel = &genesis.kernel;
-    spec.four_voting_verifier_principals == seats
-        && spec.quorum_threshold >= kernel.minimum_quorum_threshold
-        && spec.quorum_threshold <= seats.len() as u64
-        && spec.minimum_failure_domains >= kernel.minimum_failure_domains
-        && spec.minimum_failure_domains <= domains.len() as u64
-        && spec.proposer_executor_nonvoting
-        && spec.nonvoting_sentinel_id == genesis.roster.sentinel.name
-}
-
 /// Every key is a good point and stands in one place only, so that no party can be counted
 /// twice or sign in two roles (FAULTS 43, 44).
 fn keys_are_distinct(genesis: &GenesisV1) -> bool {
-    let roster = &genesis.roster;
-    let mut keys: Vec<PublicKey> = vec![
-        genesis.kernel.pinned_external_root_key,
-        roster.sentinel.key,
-        roster.actuator.key,
-    ];
-    for node in &roster.nodes {
-        keys.extend([node.log_key, node.cosigner_key, node.record_key]);
-    }
-    for verifier in &roster.verifiers {
-        keys.extend([verifier.vote_key, verifier.witness_key]);
-    }
+    let mut keys: Vec<PublicKey> = roster::keys_with_repeats(&genesis.roster);
+    keys.push(genesis.kernel.pinned_external_root_key);
     keys.extend(genesis.subjects.iter().map(|s| s.public_key));
     let distinct: BTreeSet<_> = keys.iter().collect();
     distinct.len() == keys.len() && keys.iter().all(|k| check_key(k).is_ok())
@@ -141,14 +87,10 @@ fn subjects_are_sound(genesis: &GenesisV1) -> bool {
         .subjects
         .windows(2)
         .all(|w| w[0].subject_id < w[1].subject_id);
+    let parties = roster::names(&genesis.roster);
     let no_party_is_a_subject = genesis.subjects.iter().all(|s| {
-        genesis
-            .roster
-            .verifiers
-            .iter()
-            .all(|v| v.verifier_id.as_str() != s.subject_id.as_str())
-            && s.subject_id.as_str() != genesis.roster.sentinel.name.as_str()
-            && s.subject_id.as_str() != genesis.roster.actuator.name.as_str()
+        let name = s.subject_id.as_str();
+        !parties.contains(name) && name != terms::OWNER && name != terms::ISSUER
     });
     let grants_name_subjects = genesis.grants.iter().all(|g| {
         genesis
@@ -176,13 +118,39 @@ fn subjects_are_sound(genesis: &GenesisV1) -> bool {
         && grants_begin_here
 }
 
+/// Keys of enrolled persons, each well formed, kept well enough, once, and live.
+fn human_keys_are_sound(genesis: &GenesisV1) -> bool {
+    let ascend = genesis.human_keys.windows(2).all(|w| w[0].id() < w[1].id());
+    let credentials: BTreeSet<_> = genesis
+        .human_keys
+        .iter()
+        .map(|k| &k.credential_id)
+        .collect();
+    let each_sound = genesis.human_keys.iter().all(|key| {
+        let person = genesis
+            .subjects
+            .iter()
+            .any(|s| s.subject_id == key.subject_id && s.actor_kind == ActorKind::Human);
+        person
+            && key.revoked_at_optional.is_none()
+            && key.rotated_at_optional.is_none()
+            && key_is_well_formed(key)
+            && genesis
+                .kernel
+                .human_attestation_classes
+                .contains(&key.attestation_class)
+    });
+    ascend
+        && credentials.len() == genesis.human_keys.len()
+        && genesis.human_keys.len() <= HUMAN_KEYS_MAX
+        && each_sound
+}
+
 fn constitution_is_sound(genesis: &GenesisV1) -> bool {
     let constitution = &genesis.constitution;
     constitution.constitution_epoch.0 == 1
         && constitution.previous_constitution_digest == Digest::ZERO
         && constitution.old_runtime_approval_digest == Digest::ZERO
-        && constitution.safety_kernel_digest == genesis.kernel.digest()
-        && constitution.budgets_risk_actions_digest == crate::registry::registry_digest()
         && constitution.effective_at <= genesis.created_at
 }
 
@@ -234,8 +202,8 @@ fn activations_chain(genesis: &GenesisV1) -> bool {
     grants_allowed && first_is_human && last_names_grants && genesis.activations.len() <= expected
 }
 
-/// The quorum's first key, against the genesis roster: four confirmations of one transcript
-/// (D13, FAULTS 38). Later keys come by amendment, which this release refuses.
+/// The quorum's key, against the roster in force: four confirmations of one transcript (D13,
+/// FAULTS 38). A key in force is replaced only after a change of the verifiers has voided it.
 pub(super) fn activate_quorum_key(
     state: &Authority,
     confirmations: &[Signed<KeyConfirmationV1>],
@@ -254,7 +222,7 @@ pub(super) fn activate_quorum_key(
         };
     }
     fence(state, Target::Organism)?;
-    if result.quorum_key_epoch != KeyEpoch(1)
+    if result.quorum_key_epoch != governance.last_key_epoch.next()
         || result.roster_epoch != governance.roster.roster_epoch
     {
         return Err(Refusal::StaleRoster);

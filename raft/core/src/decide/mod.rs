@@ -4,13 +4,20 @@
 //! a check that holds is never repeated in `evolve`. Every positive command passes
 //! [`fence::fence`], the one place where latches, freezes and the epoch stop it.
 
+mod activate;
 mod authorize;
 mod client;
 mod effect;
+mod effects;
 mod fence;
+mod freeze;
 mod genesis;
+mod payload;
 mod red;
+pub(crate) mod root;
+mod roster;
 mod safety;
+pub(crate) mod terms;
 mod tick;
 mod transaction;
 
@@ -41,9 +48,12 @@ pub fn decide(state: &Authority, command: &Command) -> Outcome {
         Command::ActivateQuorumKey(confirmations) => {
             genesis::activate_quorum_key(state, confirmations)
         }
-        Command::FreezeIntent(freeze) => client::freeze(state, freeze),
+        Command::FreezeIntent(freeze) => freeze::freeze(state, freeze),
         Command::Withdraw(withdraw) => client::withdraw(state, withdraw),
-        Command::Authorize(authorization) => authorize::authorize(state, authorization),
+        Command::Authorize(given) => authorize::by_quorum(state, given),
+        Command::AuthorizeHuman(given) => authorize::by_humans(state, given),
+        Command::AuthorizePolicy(given) => authorize::by_policy(state, given),
+        Command::OpenChallenge(request) => authorize::open_challenge(state, request),
         Command::Prepare(intent, capability) => transaction::prepare(state, intent, capability),
         Command::Commit(transaction) => transaction::commit(state, transaction),
         Command::Abort(transaction, reason) => transaction::abort(state, transaction, reason),
@@ -55,6 +65,10 @@ pub fn decide(state: &Authority, command: &Command) -> Outcome {
         Command::PrepareSafety(capability) => safety::prepare(state, capability),
         Command::ClaimSafety(transaction) => safety::claim(state, transaction),
         Command::FinishSafety(transaction) => safety::finish(state, transaction),
+        Command::Activate(transaction) => activate::activate(state, transaction),
+        Command::RootAct(act) => root::act(state, act),
+        Command::RaiseFeatureLevel(supports) => root::raise_feature_level(state, supports),
+        Command::Rejoin(rejoin) => root::rejoin(state, rejoin),
         Command::Checkpoint => governance(state).map(|_| (Vec::new(), Accepted::Checkpointed)),
     };
     match decision {

@@ -9,12 +9,12 @@ use redlatch_types::limits::SAFETY_ATTEMPT_TTL_MS;
 use redlatch_types::mandate::{Mandate, NegativeVerb};
 use redlatch_types::records::{
     AbortReason, AutonomyEpochV1, AutonomyGrantV1, Rebase, RedScope, SafetyActionIntentV1,
-    SafetyCapabilityV1, SafetyMarkerV1, SafetyState, Tier, TransactionVariant, grants_digest,
+    SafetyCapabilityV1, SafetyMarkerV1, SafetyState, TransactionVariant, grants_digest,
 };
 use redlatch_types::{LatchNumber, Refusal, Signed, TransactionId};
 
 use super::transaction::snapshot;
-use super::{Decision, governance, signed_by};
+use super::{Decision, governance, signed_by, terms};
 use crate::authority::{Attempt, Authority, Governance, Latch, LatchState, TransactionStage};
 
 /// Stores an attempt's bytes before they are signed (M1-I24 for the safety side).
@@ -178,7 +178,7 @@ fn grants_after(
             events.push(Event::GrantRevoked(*id));
         } else if named && mandate.verbs.contains(&NegativeVerb::Demote) {
             let lowered = AutonomyGrantV1 {
-                max_tier: one_lower(held.grant.max_tier),
+                max_tier: terms::one_lower(held.grant.max_tier),
                 issued_at: now,
                 autonomy_epoch: governance.epoch.autonomy_epoch.next(),
                 ..held.grant.clone()
@@ -190,16 +190,6 @@ fn grants_after(
         }
     }
     (events, remaining)
-}
-
-/// The tier below; A0 stays (SPEC E.9).
-fn one_lower(tier: Tier) -> Tier {
-    Tier::ALL
-        .iter()
-        .rev()
-        .copied()
-        .find(|t| *t < tier)
-        .unwrap_or(Tier::A0)
 }
 
 /// PREPARED transactions in scope end with this entry, where the mandate says so.

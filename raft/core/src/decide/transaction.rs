@@ -3,16 +3,16 @@
 use redlatch_types::event::{Accepted, Event};
 use redlatch_types::limits::{PREPARE_TTL_MS, RESOURCES_MAX};
 use redlatch_types::records::{
-    AbortReason, ActionPayload, AuthorizationSnapshotV1, AutonomyCapabilityV1, CommitMarkerV1,
-    CommonBindingSet, PositiveAuthorityTransactionV1, SovereignActionIntentV1, TransactionVariant,
+    AbortReason, AuthorizationSnapshotV1, AutonomyCapabilityV1, CommitMarkerV1, CommonBindingSet,
+    PositiveAuthorityTransactionV1, SovereignActionIntentV1, TransactionVariant,
 };
 use redlatch_types::{
     Canonical, CapabilityId, Digest, IntentDigest, MarkerNumber, Refusal, TransactionId,
 };
 
-use super::client::{BOUNDARY_VERSION, CONTRACT_VERSION};
 use super::fence::{Target, fence, one_step_per_entry, still_authorised};
-use super::{Decision, governance};
+use super::payload::lawful;
+use super::{Decision, effects, governance};
 use crate::authority::{
     Authority, EffectStage, Governance, Intent, IntentStage, Permit, Transaction, TransactionStage,
 };
@@ -33,7 +33,7 @@ pub(super) fn prepare(
     if permit.capability.id() != *capability {
         return Err(Refusal::Unauthorized);
     }
-    fence(state, Target::Intent(&live.intent))?;
+    fence(state, Target::of(&live.intent))?;
     one_step_per_entry(state, digest)?;
     still_authorised(state, live)?;
     let now = state.clock.state_time;
@@ -70,10 +70,17 @@ fn check_permit(
     permit: &Permit,
 ) -> Result<(), Refusal> {
     let (capability, intent) = (&permit.capability, &live.intent);
-    let grant = governance
-        .grants
-        .get(&intent.applicable_grant_id)
-        .ok_or(Refusal::Unauthorized)?;
+    let budget = match &intent.applicable_grant_id {
+        Some(id) => Some(
+            governance
+                .grants
+                .get(id)
+                .ok_or(Refusal::Unauthorized)?
+                .grant
+                .budget,
+        ),
+        None => None,
+    };
     let fits = capability.binding == CommonBindingSet::of(intent, *digest)
         && capability.authority_decision_digest == permit.decision.digest()
         && capability.nonce == AutonomyCapabilityV1::nonce_of(&permit.decision.digest())
@@ -83,26 +90,20 @@ fn check_permit(
         && capability.applicable_grant_id == intent.applicable_grant_id
         && capability.applicable_grant_digest == intent.applicable_grant_digest
         && capability.idempotency_key == intent.idempotency_key
-        && capability.budget == grant.grant.budget;
+        && capability.capability_kind == intent.required_authority_variant
+        && capability.budget == budget;
     fits.then_some(()).ok_or(Refusal::Unauthorized)
 }
 
-/// OCC against the resource as it is now (M1-I27, SPEC F.2).
+/// Everything that may have changed around the intent since it was frozen: its effects' checks
+/// and whether the action is still lawful (M1-I27, SPEC F.2).
 fn check_expected(state: &Authority, intent: &SovereignActionIntentV1) -> Result<(), Refusal> {
-    if intent.expected_boundary_version != BOUNDARY_VERSION
-        || intent.expected_contract_version != CONTRACT_VERSION
-    {
-        return Err(Refusal::StaleScope);
-    }
-    let ActionPayload::Land(land) = &intent.payload;
-    let resource = state.resources.get(&land.resource.id());
-    let version_fits = resource.map_or(0, |r| r.store_version) == intent.expected_store_version;
-    let head_fits = resource
-        .and_then(|r| r.head.as_ref())
-        .is_none_or(|head| *head == land.old);
-    (version_fits && head_fits)
-        .then_some(())
-        .ok_or(Refusal::StaleHead)
+    let governance = governance(state)?;
+    effects::check(state, governance, intent)?;
+    let proposer = governance
+        .enrolled(&intent.proposer_subject_id)
+        .ok_or(Refusal::Unauthorized)?;
+    lawful(state, governance, proposer, &intent.payload)
 }
 
 /// One transaction holds a resource at a time. An expired, fenced or lapsed one holds nothing.
@@ -143,10 +144,10 @@ fn check_budget(
     governance: &Governance,
     intent: &SovereignActionIntentV1,
 ) -> Result<(), Refusal> {
-    let grant = governance
-        .grants
-        .get(&intent.applicable_grant_id)
-        .ok_or(Refusal::Unauthorized)?;
+    let Some(id) = &intent.applicable_grant_id else {
+        return Ok(());
+    };
+    let grant = governance.grants.get(id).ok_or(Refusal::Unauthorized)?;
     let preparing = state
         .transactions
         .iter()
@@ -212,7 +213,7 @@ pub(super) fn commit(state: &Authority, id: &TransactionId) -> Decision {
     }
     let digest = transaction.transaction.binding.intent_digest;
     let live = state.intents.get(&digest).ok_or(Refusal::UnknownIntent)?;
-    fence(state, Target::Intent(&live.intent))?;
+    fence(state, Target::of(&live.intent))?;
     one_step_per_entry(state, &digest)?;
     revalidate(state, governance, live, transaction)?;
     check_expected(state, &live.intent)?;
@@ -281,7 +282,8 @@ fn marker_of(
         transaction_digest: Digest::of(&transaction.transaction.to_canonical()),
         committed_at: now,
         authorization_snapshot: snapshot(state, governance),
-        effect_deadline: now + live.intent.effect_deadline_ms,
+        effect_deadline: now.max(live.intent.payload.activates_at())
+            + live.intent.effect_deadline_ms,
     }
 }
 
@@ -311,7 +313,7 @@ pub(super) fn void_reason(state: &Authority, transaction: &Transaction) -> Optio
     let Some(live) = state.intents.get(&digest) else {
         return Some(AbortReason::Expired);
     };
-    let fenced = fence(state, Target::Intent(&live.intent)).err();
+    let fenced = fence(state, Target::of(&live.intent)).err();
     let checks = fenced
         .or_else(|| {
             let governance = state.governance.as_ref()?;

@@ -22,6 +22,11 @@ impl Flags {
         self.0 & bits != 0
     }
 
+    /// As it stands in the signed bytes.
+    pub(super) fn byte(self) -> u8 {
+        self.0
+    }
+
     pub(super) fn backup_eligible(self) -> bool {
         self.has(Self::BACKUP_ELIGIBLE)
     }

@@ -11,12 +11,17 @@
     reason = "a world for tests: each file uses another part of it"
 )]
 
+use redlatch_journal::development::authenticator::SoftAuthenticator;
 use redlatch_journal::development::{Parties, Subject, genesis};
+use redlatch_journal::registry::FEATURE_LEVEL;
 use redlatch_journal::{EntryId, Outcome, State};
 use redlatch_types::command::{Authorization, RawCommand};
 use redlatch_types::event::{Accepted, Event};
 use redlatch_types::records::*;
 use redlatch_types::*;
+
+mod persons;
+pub use persons::*;
 
 pub const START: u64 = 1_800_000_000_000;
 pub const MINUTE: u64 = limits::MINUTE_MS;
@@ -37,6 +42,11 @@ pub const GROUP: u8 = 4;
 pub const AGENT: u8 = 10;
 pub const OTHER_AGENT: u8 = 11;
 pub const GATE: u8 = 12;
+/// Persons: each has a client key, and a credential whose secret is 100 more.
+pub const OWNER: u8 = 13;
+pub const DEPUTY: u8 = 14;
+/// Proposes changes of the organism and decides none.
+pub const OPERATOR: u8 = 15;
 pub const VERIFIERS: [(&str, u8, &str); 4] = [
     ("va", 20, "east"),
     ("vb", 21, "north"),
@@ -91,9 +101,54 @@ pub fn parties() -> Parties {
             subject("agent", ActorKind::Agent, AGENT),
             subject("other", ActorKind::Agent, OTHER_AGENT),
             subject("gate", ActorKind::Gate, GATE),
+            subject("alice", ActorKind::Human, OWNER),
+            subject("bob", ActorKind::Human, DEPUTY),
+            subject("operator", ActorKind::Operator, OPERATOR),
         ],
         repository: id("repo"),
+        human_keys: vec![human_key("alice", OWNER), human_key("bob", DEPUTY)],
     }
+}
+
+pub fn authenticator(person: u8) -> SoftAuthenticator {
+    let id = vec![person; 16];
+    SoftAuthenticator::es256(&[person + 100; 32], id, 0).expect("a good scalar")
+}
+pub fn human_key(name: &str, person: u8) -> HumanKeyV1 {
+    let authenticator = authenticator(person);
+    HumanKeyV1 {
+        subject_id: id(name),
+        credential_id: Bytes(authenticator.credential_id().to_vec()),
+        public_key: Bytes(authenticator.public_key().expect("a good key").to_cose()),
+        platform: Text::lossy("test"),
+        attestation_class: AttestationClass::Software,
+        app_host_identity: Text::lossy("test"),
+        enrollment_evidence: digest("enrolled"),
+        scopes: ActionClass::ALL.to_vec(),
+        created_at: START,
+        rotated_at_optional: None,
+        revoked_at_optional: None,
+        counter: 0,
+        backup_eligible: false,
+    }
+}
+
+/// A production genesis: human gated, no grants, keys on hardware only.
+pub fn production() -> GenesisV1 {
+    let mut record = genesis(parties());
+    record.kind = OrganismKind::Production;
+    record.grants.clear();
+    record.activations.truncate(1);
+    record.kernel.human_attestation_classes = vec![AttestationClass::Hardware];
+    for key in &mut record.human_keys {
+        key.attestation_class = AttestationClass::Hardware;
+    }
+    record.constitution.safety_kernel_digest = record.kernel.digest();
+    for receipt in &mut record.activations {
+        receipt.safety_kernel_digest = record.kernel.digest();
+        receipt.target_constitution_digest = record.constitution.digest();
+    }
+    record
 }
 
 pub fn seal_genesis(genesis: &GenesisV1) -> RawCommand {
@@ -106,13 +161,17 @@ pub struct World {
     pub leaves: Vec<Vec<u8>>,
     pub events: Vec<Event>,
     serial: u64,
+    /// Alice's authenticator, which counts.
+    alice: Option<SoftAuthenticator>,
 }
 
 impl World {
     /// Bootstrapped, one tick, quorum key active.
     pub fn new() -> World {
         let mut world = World::before_genesis();
-        world.ok(seal_genesis(&genesis(parties())));
+        let mut record = genesis(parties());
+        record.feature_level = FEATURE_LEVEL;
+        world.ok(seal_genesis(&record));
         world.tick(START + 1_000);
         let confirmations = world.key_confirmations(|_, _| {});
         world.ok(RawCommand::ActivateQuorumKey(confirmations));
@@ -126,6 +185,7 @@ impl World {
             leaves: Vec::new(),
             events: Vec::new(),
             serial: 0,
+            alice: None,
         }
     }
 
@@ -241,7 +301,7 @@ impl World {
                 old: object(old),
                 new: object(new),
             }),
-            applicable_grant_id: self.grant(subject),
+            applicable_grant_id: Some(self.grant(subject)),
             executor_subject_id_optional: Some(id("gate")),
             delegation_grant_digest_optional: None,
             promotion_target_subject_id_optional: None,
@@ -253,6 +313,7 @@ impl World {
             expires_at: self.now() + 60 * MINUTE,
             effect_deadline_ms: 10 * MINUTE,
             mission_id_optional: None,
+            ingress: Ingress::Cli,
         }
     }
 
@@ -261,7 +322,7 @@ impl World {
         CausalEnvelopeV1 {
             event_id,
             actor_id: id(subject),
-            actor_kind: ActorKind::Agent,
+            actor_kind: self.kind(subject),
             issuer: id(subject),
             mission_id_optional: None,
             store_version_optional: None,
@@ -278,6 +339,11 @@ impl World {
             issued_at: self.now(),
             expires_at: self.now() + 10 * MINUTE,
         }
+    }
+    fn kind(&self, subject: &str) -> ActorKind {
+        let governance = self.state.authority.governance.as_ref().unwrap();
+        let known = governance.subjects.get(&id(subject));
+        known.map_or(ActorKind::Agent, |s| s.actor_kind)
     }
     pub fn freeze_command(&mut self, n: u8, subject: &str, proposal: &ProposalV1) -> RawCommand {
         let payload = proposal.to_canonical();
@@ -415,8 +481,8 @@ impl World {
             minimum_failure_domains: 3,
             quorum_policy_digest: governance.quorum_policy_digest(),
             independence_spec_digest: governance.constitution.independence_spec.digest(),
-            applicable_grant_id: intent.applicable_grant_id,
-            applicable_grant_digest: intent.applicable_grant_digest,
+            applicable_grant_id: intent.applicable_grant_id.unwrap(),
+            applicable_grant_digest: intent.applicable_grant_digest.unwrap(),
             seal_sheet_digest: sheet.digest(),
             roster_epoch: RosterEpoch(1),
             quorum_key_epoch: KeyEpoch(1),

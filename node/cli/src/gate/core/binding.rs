@@ -44,7 +44,7 @@ pub(crate) fn bind(
     origin: &Origin,
     marker: &CommitMarkerV1,
 ) -> Result<Permit, Refused> {
-    let ActionPayload::Land(land) = &intent.payload;
+    let land = intent.payload.land().ok_or(Refused::OtherIntent)?;
     let same = origin.organism == post.organism
         && intent.digest() == asked
         && marker.intent_digest == asked
@@ -144,8 +144,8 @@ pub(crate) mod tests {
             classifier_decision_digest: Digest::ZERO,
             active_mode: Mode::PolicyAutonomous,
             autonomy_activation_receipt_id: Digest::ZERO,
-            applicable_grant_id: GrantId(Digest::ZERO),
-            applicable_grant_digest: Digest::ZERO,
+            applicable_grant_id: None,
+            applicable_grant_digest: None,
             tier: Tier::A3,
             risk: RiskClass::Low,
             risk_scope_digest: Digest::ZERO,
@@ -171,6 +171,8 @@ pub(crate) mod tests {
             nonce: Digest::ZERO,
             expires_at: 1,
             effect_deadline_ms: 1,
+            ingress: Ingress::Cli,
+            effects: vec![],
         }
     }
 

@@ -1,0 +1,139 @@
+//! Acts without a decision: of the offline root, of all nodes together, of one node about
+//! itself (DESIGN §6, §9, D9). None of them permits anything.
+
+use std::collections::BTreeSet;
+
+use redlatch_types::event::{Accepted, Event, Ground, GroundCause};
+use redlatch_types::limits::{NODES_MAX, VERIFIER_SEATS};
+use redlatch_types::records::{
+    ConstitutionV1, FeatureSupportV1, RedScope, RejoinV1, RootActV1, Seat,
+};
+use redlatch_types::{Refusal, Signed};
+
+use super::fence::{Target, fence};
+use super::{Decision, governance, in_scope, roster, signed_by, terms};
+use crate::authority::{Authority, Governance};
+use crate::registry::FEATURE_LEVEL;
+
+/// Replaces pins. Everything is frozen by it, so a human reset has to follow.
+pub(super) fn act(state: &Authority, act: &Signed<RootActV1>) -> Decision {
+    let governance = governance(state)?;
+    signed_by(governance, act, &governance.kernel.pinned_external_root_key)?;
+    let record = act.record();
+    if record.number != governance.root_acts + 1
+        || record.previous_kernel_digest != governance.kernel.digest()
+    {
+        return Err(Refusal::WrongState);
+    }
+    if !sound(state, governance, record) {
+        return Err(Refusal::KernelFloor);
+    }
+    let ground = Ground {
+        number: state.issued.ground.next(),
+        scopes: vec![RedScope::Everything],
+        cause: GroundCause::RootAct(record.number),
+    };
+    let event = Event::RootActed(Box::new(record.clone()), ground, act.envelope().clone());
+    Ok((vec![event], Accepted::RootActed(record.number)))
+}
+
+/// The new kernel keeps the floors, pins the new roster's parties, and every key of the roster
+/// stands in one place. A replaced sentinel starts its chain anew, and the act says where the
+/// old one ended.
+fn sound(state: &Authority, governance: &Governance, act: &RootActV1) -> bool {
+    let roster = &act.roster;
+    let voters = roster.voters().count();
+    let replaced = roster.sentinel.key != governance.roster.sentinel.key;
+    let ascend = roster.nodes.windows(2).all(|w| w[0].node_id < w[1].node_id);
+    let next = Governance {
+        kernel: act.kernel.clone(),
+        ..governance.clone()
+    };
+    terms::floors_hold(&act.kernel, governance.kind)
+        && terms::pins_match(&act.kernel, roster)
+        && roster.roster_epoch == governance.roster.roster_epoch.next()
+        && ascend
+        && roster.nodes.len() <= NODES_MAX
+        && (3..=NODES_MAX).contains(&voters)
+        && roster.verifiers.len() == VERIFIER_SEATS
+        && roster::keys_are_distinct(&next, roster)
+        && roster::names(roster).len() == roster.nodes.len() + VERIFIER_SEATS + 2
+        && terms::constitution_holds(&constitution_after(governance, act), &act.kernel, roster)
+        && (act.old_outbox_root_optional.is_some() == replaced)
+        && act
+            .old_outbox_root_optional
+            .is_none_or(|root| state.outbox.root.is_none_or(|known| known == root))
+}
+
+/// The constitution in force, under the new kernel and about the new parties.
+pub(crate) fn constitution_after(governance: &Governance, act: &RootActV1) -> ConstitutionV1 {
+    let mut next = terms::next(&governance.constitution);
+    next.safety_kernel_digest = act.kernel.digest();
+    next.independence_spec.four_voting_verifier_principals = terms::seats(&act.roster);
+    next.independence_spec.nonvoting_sentinel_id = act.roster.sentinel.name.clone();
+    next
+}
+
+/// Raises the feature level once every node of the roster says that it supports it.
+pub(super) fn raise_feature_level(
+    state: &Authority,
+    supports: &[Signed<FeatureSupportV1>],
+) -> Decision {
+    let governance = governance(state)?;
+    let level = supports
+        .first()
+        .map(|s| s.record().feature_level)
+        .ok_or(Refusal::FeatureLevel)?;
+    let accepted = Accepted::FeatureLevelRaised(level);
+    if level == governance.feature_level {
+        return Ok((Vec::new(), accepted));
+    }
+    fence(state, Target::Organism)?;
+    if level < governance.feature_level || level > FEATURE_LEVEL {
+        return Err(Refusal::FeatureLevel);
+    }
+    let mut nodes = BTreeSet::new();
+    for support in supports {
+        let record = support.record();
+        let node = governance
+            .roster
+            .node(record.node_id)
+            .ok_or(Refusal::Unauthorized)?;
+        signed_by(governance, support, &node.record_key)?;
+        let same = record.feature_level == level
+            && record.roster_epoch == governance.roster.roster_epoch
+            && nodes.insert(record.node_id);
+        if !same {
+            return Err(Refusal::StaleRoster);
+        }
+    }
+    if nodes.len() != governance.roster.nodes.len() {
+        return Err(Refusal::FeatureLevel);
+    }
+    let envelopes = supports.iter().map(|s| s.envelope().clone()).collect();
+    Ok((vec![Event::FeatureLevelRaised(level, envelopes)], accepted))
+}
+
+/// A node that lost its disk counts for nothing until it is promoted again (D9).
+pub(super) fn rejoin(state: &Authority, rejoin: &Signed<RejoinV1>) -> Decision {
+    let governance = governance(state)?;
+    in_scope(governance, rejoin.scope())?;
+    let record = rejoin.record();
+    let node = governance
+        .roster
+        .node(record.node_id)
+        .ok_or(Refusal::Unauthorized)?;
+    if node.record_key != *rejoin.key() || record.record_key != node.record_key {
+        return Err(Refusal::Unauthorized);
+    }
+    let accepted = Accepted::Rejoined(record.node_id);
+    if node.seat == Seat::Learner {
+        return Ok((Vec::new(), accepted));
+    }
+    if record.roster_epoch != governance.roster.roster_epoch {
+        return Err(Refusal::StaleRoster);
+    }
+    let next = roster::rejoined(governance, record.node_id).ok_or(Refusal::KernelFloor)?;
+    let event = Event::NodeRejoined(Box::new(next), rejoin.envelope().clone());
+    Ok((vec![event], accepted))
+}

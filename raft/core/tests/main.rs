@@ -1,0 +1,18 @@
+//! Tests of the journal as those see it who use it: commands in, replies and leaves out.
+//!
+//! They are one module of the library and not separate programs, so that each may plant a bug
+//! and show that it notices.
+
+mod authorize;
+mod bindings;
+mod codec;
+mod empty;
+mod genesis;
+mod governance;
+mod human;
+mod invariants;
+mod positive;
+mod red;
+mod replay;
+mod webauthn;
+mod world;
