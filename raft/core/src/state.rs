@@ -147,13 +147,15 @@ impl State {
         applied
     }
 
-    /// Evolves by one stored leaf, as replay does. Position and tree move as in `apply`.
+    /// Evolves by one stored leaf, as replay does. Position and tree move as in `apply`; nothing is stepped.
     ///
     /// # Errors
     /// [`NotCanonical`] if the bytes are no event; nothing has changed then.
     pub fn replay(&mut self, leaf: &[u8]) -> Result<Event, NotCanonical> {
         let event = Event::from_canonical(leaf)?;
         evolve(&mut self.authority, &event);
+        // Leaves do not say where an entry ends, and what stepped in one decides nothing after it.
+        self.authority.stepped.clear();
         self.log
             .frontier
             .append(merkle::leaf_hash(leaf), &mut Vec::new());
