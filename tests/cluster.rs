@@ -66,6 +66,10 @@ fn each_process_has_its_own_keys_and_its_own_state_that_nobody_else_may_read() {
     let nodes = report["nodes"].as_array().expect("a list");
     assert_eq!(nodes.len(), 3);
     assert_eq!(report["state"], "green");
+    for node in nodes {
+        let digest = node["state_digest"].as_str().expect("a text");
+        assert!(digest.len() == 64 && node["state_digest_size"].as_u64() > Some(0));
+    }
 }
 
 #[test]

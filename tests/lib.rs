@@ -11,20 +11,25 @@
 //!   now lies in the checkout.
 //! - [`StateFolder`]: a folder that is gone after the test, and kept if the test failed.
 //! - [`eventually`]: waits for a condition, never for a time.
+//! - [`home`]: the folder that `init --dev` made, whatever of it runs.
 //! - [`process`], [`cluster`]: nodes as processes of their own, killable one by one.
-//! - [`organism`]: all nine processes, and a repository behind their gate.
+//! - [`organism`], [`author`]: all nine processes, a repository behind their gate, and who lands on it.
 //! - [`identity`], [`caller`], [`journal`]: certificates, signed commands and what nodes have of them.
 //!
 //! This crate does not build anything, and no other crate depends on it.
 
 #![forbid(unsafe_code)]
 
+#[path = "shared/author.rs"]
+pub mod author;
 #[path = "shared/build.rs"]
 mod build;
 #[path = "shared/caller.rs"]
 pub mod caller;
 #[path = "shared/cluster.rs"]
 pub mod cluster;
+#[path = "shared/home.rs"]
+pub mod home;
 #[path = "shared/identity.rs"]
 pub mod identity;
 #[path = "shared/journal.rs"]

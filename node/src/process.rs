@@ -34,7 +34,7 @@ use crate::drivers;
 use crate::held::HeldReds;
 use crate::ingress::CALLERS;
 use crate::metrics::{NodeMetrics, Shown};
-use crate::service::{AuthorityService, Desk};
+use crate::service::{AuthorityService, Desk, LastDigest};
 use crate::start::StartFailure;
 
 /// How often numbers and readiness are shown afresh.
@@ -131,6 +131,7 @@ impl<E: Engine> NodeProcess<E> {
             genesis_roster: roster,
             progress: Progress::default(),
             parties: OnceLock::new(),
+            last_digest: LastDigest::default(),
         });
         let routes = Routes::new().service(AuthorityService::server(Arc::clone(&desk)));
         let client_server = world::spawn(transport::serve(clients, routes, until(stopped)));

@@ -10,6 +10,7 @@
 mod journal;
 mod progress;
 mod read;
+mod shown;
 mod submit;
 
 use std::sync::{Arc, OnceLock};
@@ -31,6 +32,8 @@ use crate::coordinator::{Parties, Progress};
 use crate::held::HeldReds;
 use crate::metrics::NodeMetrics;
 
+pub(crate) use shown::LastDigest;
+
 /// What the service works with. Handlers share one.
 pub(crate) struct Desk<E> {
     /// The replicated journal.
@@ -49,6 +52,8 @@ pub(crate) struct Desk<E> {
     pub(crate) progress: Progress,
     /// Who takes part in decisions, once this node may coordinate.
     pub(crate) parties: OnceLock<Arc<Parties>>,
+    /// What the state came to when somebody asked last.
+    pub(crate) last_digest: LastDigest,
 }
 
 impl<E: Engine> Desk<E> {
@@ -159,7 +164,8 @@ impl<E: Engine> Authority for AuthorityService<E> {
         request: Request<v1::ClusterRequest>,
     ) -> Result<Response<v1::ClusterResponse>, Status> {
         transport::caller(&request)?;
-        Ok(Response::new(read::cluster(&self.0)))
+        let answer = shown::cluster(&self.0, request.into_inner()).await;
+        Ok(Response::new(answer))
     }
 }
 

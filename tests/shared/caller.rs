@@ -3,6 +3,7 @@
 //! Every call here blocks; a caller has a runtime of its own.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use redlatch_link::keys::load_key;
@@ -24,6 +25,7 @@ use redlatch_types::{
 use tokio::runtime::Runtime;
 
 use crate::cluster::Cluster;
+use crate::home::{self, Home};
 use crate::identity::{issued, pins};
 
 /// A client of a node's public service.
@@ -45,16 +47,17 @@ pub struct Caller {
 
 impl Caller {
     /// The party whose certificate `init` put into a folder of the organism, for example `clients/agent`.
-    pub fn of(cluster: &Cluster, place: &str) -> Caller {
-        let organism = cluster.genesis().organism_id();
-        Caller::with(cluster, &issued(&cluster.organism(), organism, place))
+    pub fn of(home: &impl Home, place: &str) -> Caller {
+        let organism = home::genesis(&home.organism()).organism_id();
+        Caller::with(home, &issued(&home.organism(), organism, place))
     }
 
     /// A party with any certificate. It knows the nodes by their pinned keys.
-    pub fn with(cluster: &Cluster, tls: &Tls) -> Caller {
+    pub fn with(home: &impl Home, tls: &Tls) -> Caller {
+        let organism = home.organism();
         let addresses = |listener: &str| {
-            let address = |node: &str| cluster.address(node, listener).to_string();
-            let pair = |node: &str| (node.to_owned(), address(node));
+            let address = |node: &str| home::address(&home::node_config(&organism, node), listener);
+            let pair = |node: &str| (node.to_owned(), address(node).to_string());
             Cluster::names().map(pair).into_iter().collect()
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -63,8 +66,8 @@ impl Caller {
             .build();
         Caller {
             runtime: runtime.expect("a runtime"),
-            dialer: Dialer::new(credentials(cluster, tls)),
-            genesis: cluster.genesis(),
+            dialer: Dialer::new(credentials(&organism, tls)),
+            genesis: home::genesis(&organism),
             addresses: addresses("clients"),
             peer_addresses: addresses("peers"),
         }
@@ -150,13 +153,22 @@ impl Caller {
         let nodes = self.only(node);
         self.run(nodes.cluster(node, Duration::from_secs(5))).ok()
     }
+
+    /// What a node says its state comes to, and after how many leaves.
+    pub fn state_digest(&self, node: &str) -> Option<(u64, Digest)> {
+        let nodes = self.only(node);
+        let shown = self.run(nodes.cluster_with_state(node, Duration::from_secs(5)));
+        let state = shown.ok()?.state_digest.expect("it was asked for");
+        let digest = state.digest.try_into().expect("32 bytes");
+        Some((state.tree_size, Digest(digest)))
+    }
 }
 
 /// With the organism's pins, except for whoever this says it is: that is for the nodes to find out.
-fn credentials(cluster: &Cluster, tls: &Tls) -> Credentials {
+fn credentials(organism: &Path, tls: &Tls) -> Credentials {
     let load = |tls: &Tls| Credentials::load(tls).expect("a certificate of the test");
     let mut tls = tls.clone();
-    tls.pins = pins(&cluster.organism());
+    tls.pins = pins(organism);
     let unpinned = Tls {
         pins: BTreeMap::new(),
         ..tls.clone()
@@ -184,12 +196,12 @@ pub struct Signer {
 
 impl Signer {
     /// The agent of the organism, who has a grant to land.
-    pub fn agent(cluster: &Cluster) -> Signer {
-        let key = cluster.organism().join("clients/agent/signing.key");
+    pub fn agent(home: &impl Home) -> Signer {
+        let key = home.organism().join("clients/agent/signing.key");
         Signer {
             subject: "agent".parse().expect("a name"),
             key: load_key(&key).expect("made by init"),
-            genesis: cluster.genesis(),
+            genesis: home::genesis(&home.organism()),
         }
     }
 

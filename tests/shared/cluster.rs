@@ -14,10 +14,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use redlatch_types::records::GenesisV1;
-use redlatch_types::{Canonical, Envelope};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::home::{self, Home};
 use crate::process::{Answer, Process, command, page};
 use crate::{StateFolder, binary, eventually};
 
@@ -32,6 +32,12 @@ pub struct Cluster {
     nodes: BTreeMap<String, Process>,
     /// Removed last.
     folder: StateFolder,
+}
+
+impl Home for Cluster {
+    fn organism(&self) -> PathBuf {
+        self.folder.path().join("organism")
+    }
 }
 
 impl Cluster {
@@ -76,10 +82,7 @@ impl Cluster {
 
     /// The organism's genesis.
     pub fn genesis(&self) -> GenesisV1 {
-        let bytes = std::fs::read(self.organism().join("genesis.cbor")).expect("made by init");
-        let envelope = Envelope::from_canonical(&bytes).expect("an envelope");
-        let signed = envelope.open::<GenesisV1>().expect("signed by the root");
-        signed.record().clone()
+        home::genesis(&self.organism())
     }
 
     /// A node's folder.
@@ -89,10 +92,7 @@ impl Cluster {
 
     /// Where a node listens: `peers`, `clients` or `diagnostics`.
     pub fn address(&self, node: &str, listener: &str) -> SocketAddr {
-        let text = std::fs::read_to_string(self.place(node).join("node.toml")).expect("by init");
-        let config: toml::Table = text.parse().expect("TOML");
-        let address = config["listen"][listener].as_str().expect("a text");
-        address.parse().expect("an address")
+        home::address(&home::node_config(&self.organism(), node), listener)
     }
 
     /// The command that runs a node.

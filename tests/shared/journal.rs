@@ -1,6 +1,7 @@
 //! What the nodes of a cluster have of the journal, held against each other and against what a client was told.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use redlatch_journal::State;
@@ -15,6 +16,7 @@ use redlatch_proto::v1::leaf_at::At;
 use crate::caller::{Caller, Signer, random};
 use crate::cluster::{Cluster, PATIENCE};
 use crate::eventually;
+use crate::home::Home;
 
 /// The journal that all nodes have, replayed.
 pub struct Agreed {
@@ -38,42 +40,84 @@ impl Agreed {
 /// Waits until all nodes stand still at one place, and asserts that they have the same leaves, that replay of
 /// these gives every state root among them, and that each node shows and proves that very state.
 #[track_caller]
-pub fn agreed(cluster: &Cluster, caller: &Caller) -> Agreed {
+pub fn agreed(home: &impl Home, caller: &Caller) -> Agreed {
     settled(caller);
-    let leaves = caller.leaves("n1");
-    for node in ["n2", "n3"] {
-        let other = caller.leaves(node);
-        let same = leaves
-            .iter()
-            .zip(&other)
-            .take_while(|(a, b)| a == b)
-            .count();
+    // First, because a tick may come at any time: what is read later holds what is said now.
+    let (size, said) = states(caller);
+    let replayed = Replayed::of(&leaves_of_all(caller, size));
+    for (node, digest) in Cluster::names().into_iter().zip(said) {
         assert_eq!(
-            (same, other.len()),
-            (leaves.len(), leaves.len()),
-            "{node} differs from n1 from leaf {same} on"
+            replayed.digests[size], digest,
+            "the state of {node} after {size} leaves"
         );
+        shows(caller, node, &replayed.state);
+        proves(&home.organism(), caller, node, &replayed.roots);
     }
-    let mut state = State::new();
-    let mut events = Vec::new();
-    let mut heads = Vec::new();
-    for leaf in &leaves {
-        let before = state.digest();
-        let event = state.replay(leaf).expect("a leaf is an event");
-        if let Event::StateRoot(root) = &event {
-            assert_eq!(
-                root.authority_digest, before,
-                "a state root is the replayed state"
-            );
-        }
-        events.push(event);
-        heads.push(state.head().root);
-    }
-    for node in Cluster::names() {
-        shows(caller, node, &state);
-        proves(cluster, caller, node, &heads);
-    }
+    let Replayed { events, state, .. } = replayed;
     Agreed { events, state }
+}
+
+/// What each node says its state comes to after the same number of leaves, and that number.
+fn states(caller: &Caller) -> (usize, [Digest; 3]) {
+    eventually("three states of one size", PATIENCE, || {
+        let [first, second, third] = Cluster::names().map(|node| caller.state_digest(node));
+        let said = [first?, second?, third?];
+        let size = said[0].0;
+        let one = said.iter().all(|it| it.0 == size);
+        one.then(|| (usize::try_from(size).expect("small"), said.map(|it| it.1)))
+    })
+}
+
+/// The leaves that every node has, byte for byte, and not fewer than a node has spoken of.
+#[track_caller]
+fn leaves_of_all(caller: &Caller, spoken_of: usize) -> Vec<Vec<u8>> {
+    eventually("three journals of one length", PATIENCE, || {
+        let [first, second, third] = Cluster::names().map(|node| caller.leaves(node));
+        for (node, other) in [("n2", &second), ("n3", &third)] {
+            let mut pairs = first.iter().zip(other);
+            let differ = pairs.position(|(a, b)| a != b);
+            assert_eq!(differ, None, "{node} differs from n1 at this leaf");
+        }
+        let length = first.len();
+        let one = second.len() == length && third.len() == length && length >= spoken_of;
+        one.then_some(first)
+    })
+}
+
+/// A journal, evolved leaf by leaf.
+struct Replayed {
+    events: Vec<Event>,
+    state: State,
+    /// The tree's root after each leaf.
+    roots: Vec<Digest>,
+    /// What the state came to after each leaf.
+    digests: Vec<Digest>,
+}
+
+impl Replayed {
+    #[track_caller]
+    fn of(leaves: &[Vec<u8>]) -> Replayed {
+        let mut replayed = Replayed {
+            events: Vec::new(),
+            state: State::new(),
+            roots: Vec::new(),
+            digests: vec![State::new().digest()],
+        };
+        for leaf in leaves {
+            let event = replayed.state.replay(leaf).expect("a leaf is an event");
+            if let Event::StateRoot(root) = &event {
+                assert_eq!(
+                    Some(&root.authority_digest),
+                    replayed.digests.last(),
+                    "a state root is the replayed state"
+                );
+            }
+            replayed.events.push(event);
+            replayed.roots.push(replayed.state.head().root);
+            replayed.digests.push(replayed.state.digest());
+        }
+        replayed
+    }
 }
 
 /// Waits until no node is behind another.
@@ -111,18 +155,18 @@ fn shows(caller: &Caller, node: &str, state: &State) {
 
 /// The node's own receipt of the genesis is under a head that replay of the leaves leads to.
 #[track_caller]
-fn proves(cluster: &Cluster, caller: &Caller, node: &str, heads: &[Digest]) {
+fn proves(organism: &Path, caller: &Caller, node: &str, roots: &[Digest]) {
     let text = caller.run(
         caller
             .only(node)
             .receipt(At::Position(0), Duration::from_secs(30)),
     );
     let receipt = Receipt::parse(text.expect("a majority cosigns").as_bytes()).expect("a receipt");
-    let policy = std::fs::read(cluster.organism().join("trust-policy.txt")).expect("by init");
+    let policy = std::fs::read(organism.join("trust-policy.txt")).expect("by init");
     let policy = Policy::parse(&policy).expect("a policy");
     let verified = verify_for(&receipt, &policy, Demand::Quorum).expect("valid");
     let size = usize::try_from(verified.size).expect("small");
-    if let Some(root) = heads.get(size - 1) {
+    if let Some(root) = roots.get(size - 1) {
         assert_eq!(*root, verified.root, "the tree of {node} at {size} leaves");
     }
 }

@@ -2,24 +2,19 @@
 //!
 //! ```text
 //!   redlatch init --dev ─▶ 3 nodes, 4 verifiers, actuator, sentinel ─▶ /readyz ─▶ quorum key
-//!   git init --bare ◀── gate install          work tree ─▶ gate attest ─▶ land
+//!   git init --bare ◀── gate install ◀── land ◀── authors
 //! ```
-//!
-//! Does not assert how a landing ends: it gives the tool's answer.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::process::Signal;
 
+use crate::author::{Author, git};
 use crate::cluster::PATIENCE;
+use crate::home::{self, Home};
 use crate::process::{Answer, Process, command, page};
 use crate::{StateFolder, binary, eventually};
-
-/// The guarded branch.
-const BRANCH: &str = "refs/heads/main";
 
 /// Name, kind of binary and folder of every process.
 const PROCESSES: [(&str, &str, &str); 9] = [
@@ -37,27 +32,31 @@ const PROCESSES: [(&str, &str, &str); 9] = [
 /// An organism and those of its processes that run.
 pub struct Organism {
     running: BTreeMap<&'static str, Process>,
+    main: Author,
     /// Removed last.
     folder: StateFolder,
+}
+
+impl Home for Organism {
+    fn organism(&self) -> PathBuf {
+        self.place()
+    }
 }
 
 impl Organism {
     /// Makes an organism with a gated repository, starts everything, and waits for the quorum's key.
     pub fn start(what: &str) -> Organism {
+        let folder = StateFolder::new(what);
         let mut organism = Organism {
             running: BTreeMap::new(),
-            folder: StateFolder::new(what),
+            main: Author::of(folder.path(), "main"),
+            folder,
         };
         let place = organism.place();
         let mut init = command(&binary("redlatch"));
         let made = Answer::of(init.args(["init", "--dev"]).arg(&place));
         made.says(0, &["DEVELOPMENT"]);
-        for (name, ..) in PROCESSES {
-            organism.spawn(name);
-        }
-        for (name, ..) in PROCESSES {
-            organism.wait_ready(name);
-        }
+        organism.start_all();
         eventually("a quorum key", PATIENCE, || {
             let status = organism.tool(&["-o", "json", "status"]);
             (status.json()["quorum_key_epoch"] == 1).then_some(())
@@ -67,27 +66,53 @@ impl Organism {
     }
 
     fn place(&self) -> PathBuf {
-        self.folder.path().join("organism")
-    }
-
-    fn bare(&self) -> PathBuf {
-        self.place().join("repositories/demo.git")
-    }
-
-    fn work(&self) -> PathBuf {
-        self.folder.path().join("work")
+        place_in(self.folder.path())
     }
 
     fn repositories(&self) {
-        let (bare, work) = (self.bare(), self.work());
-        for folder in [&bare, &work] {
-            std::fs::create_dir_all(folder).expect("the folder of this test is writable");
-        }
+        let bare = bare_in(self.folder.path());
+        std::fs::create_dir_all(&bare).expect("the folder of this test is writable");
         git(&bare, &["init", "-q", "--bare", "--template=", "."]);
-        git(&work, &["init", "-q", "--template=", "-b", "main", "."]);
+        self.main.begin();
         let path = bare.display().to_string();
         let installed = self.tool(&["gate", "install", "--repo", &path]);
         assert_eq!(installed.code, Some(0), "{installed:#?}");
+    }
+
+    /// Somebody who lands on a branch of their own, from a work tree of their own.
+    pub fn author(&self, branch: &str) -> Author {
+        let author = Author::of(self.folder.path(), branch);
+        author.begin();
+        author
+    }
+
+    /// Starts every process that does not run, and waits until all are ready.
+    pub fn start_all(&mut self) {
+        for (name, ..) in PROCESSES {
+            if !self.running.contains_key(name) {
+                self.spawn(name);
+            }
+        }
+        for (name, ..) in PROCESSES {
+            self.wait_ready(name);
+        }
+    }
+
+    /// Kills every process that runs: all are signalled before the first is waited for.
+    pub fn kill_all(&mut self) {
+        for process in self.running.values() {
+            process.signal(Signal::KILL);
+        }
+        self.running.clear();
+    }
+
+    /// Has the gate report what it can of the claims that it holds; how many stay open.
+    #[track_caller]
+    pub fn reconcile(&self) -> u64 {
+        let bare = bare_in(self.folder.path()).display().to_string();
+        let answer = self.tool(&["-o", "json", "gate", "reconcile", "--repo", &bare]);
+        assert_eq!(answer.code, Some(0), "{answer:#?}");
+        answer.json()["open"].as_u64().expect("a number")
     }
 
     /// Where a process keeps its configuration, its keys and its state.
@@ -163,9 +188,7 @@ impl Organism {
 
     /// Runs the person's tool against this organism.
     pub fn tool(&self, arguments: &[&str]) -> Answer {
-        let mut tool = command(&binary("redlatch"));
-        tool.arg("--dir").arg(self.place());
-        Answer::of(tool.args(arguments))
+        self.main.tool(arguments)
     }
 
     /// Runs the tool as the operator, but with the certificate of another folder of the organism.
@@ -178,49 +201,26 @@ impl Organism {
         Answer::of(tool.arg("--dir").arg(self.place()).args(arguments))
     }
 
-    /// Makes a commit that adds one file; its id.
+    /// Makes a commit for the main branch that adds one file; its id.
     pub fn commit(&self, name: &str) -> String {
-        let work = self.work();
-        std::fs::write(work.join(name), format!("{name}\n")).expect("writable");
-        git(&work, &["add", "--", name]);
-        let who = ["-c", "user.name=test", "-c", "user.email=test@localhost"];
-        git(&work, &[&who[..], &["commit", "-q", "-m", name]].concat());
-        git(&work, &["rev-parse", "HEAD"])
+        self.main.commit(name)
     }
 
-    /// Has a commit attested and brings it before the organism; the tool's answer in JSON where it landed.
+    /// As [`Author::land`], on the main branch.
     pub fn land(&self, commit: &str, wait_s: u32) -> Answer {
-        let receipt = self.folder.path().join(format!("{commit}.receipt"));
-        let (receipt, work) = (
-            receipt.display().to_string(),
-            self.work().display().to_string(),
-        );
-        let attest = ["gate", "attest", "--repo", &work, "--commit", commit];
-        let attest = [&attest[..], &["--command", "ls", "--out", &receipt]].concat();
-        let attested = self.tool(&attest);
-        assert_eq!(attested.code, Some(0), "{attested:#?}");
-        let (bare, wait) = (self.bare().display().to_string(), wait_s.to_string());
-        let land = ["-o", "json", "land", "--repo", &bare, "--source", &work];
-        let what = ["--ref", BRANCH, "--commit", commit, "--evidence", &receipt];
-        self.tool(&[&land[..], &what[..], &["--wait", &wait]].concat())
+        self.main.land(commit, wait_s)
     }
 
-    /// What the guarded branch is at; none if it does not exist.
+    /// What the main branch is at; none if it does not exist.
     pub fn head(&self) -> Option<String> {
-        let mut git = Command::new("git");
-        git.arg("-C").arg(self.bare());
-        let answer = Answer::of(git.args(["rev-parse", "--verify", "--quiet", BRANCH]));
-        (answer.code == Some(0)).then(|| answer.out.trim().to_owned())
+        self.main.head()
     }
 }
 
-#[track_caller]
-fn git(folder: &Path, arguments: &[&str]) -> String {
-    let mut git = Command::new("git");
-    git.arg("-C").arg(folder).args(arguments);
-    git.env("GIT_CONFIG_NOSYSTEM", "1");
-    git.env("GIT_CONFIG_GLOBAL", "/dev/null");
-    let answer = Answer::of(&mut git);
-    assert_eq!(answer.code, Some(0), "{arguments:?}: {answer:#?}");
-    answer.out.trim().to_owned()
+fn place_in(folder: &Path) -> PathBuf {
+    folder.join("organism")
+}
+
+fn bare_in(folder: &Path) -> PathBuf {
+    place_in(folder).join("repositories/demo.git")
 }

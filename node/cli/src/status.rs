@@ -56,6 +56,9 @@ struct Node {
     held_reds: u64,
     degraded: String,
     build_id: String,
+    /// What the state comes to, and after how many leaves.
+    state_digest: String,
+    state_digest_size: u64,
 }
 
 pub(crate) async fn run(common: &Common) -> Done {
@@ -64,7 +67,7 @@ pub(crate) async fn run(common: &Common) -> Done {
     let members: Vec<_> = client.nodes.members().cloned().collect();
     let asked = members
         .iter()
-        .map(|member| client.nodes.cluster(&member.name, deadline));
+        .map(|member| client.nodes.cluster_with_state(&member.name, deadline));
     let answers = join_all(asked).await;
     // Somebody who may not ask at all is told so, and not that the cluster is down.
     let denied = answers.iter().find_map(|answer| match answer {
@@ -85,6 +88,7 @@ pub(crate) async fn run(common: &Common) -> Done {
 
 fn node(name: &str, address: &str, answer: &Result<ClusterResponse, CallError>) -> Node {
     let (name, address) = (name.to_owned(), address.to_owned());
+    let state = answer.as_ref().ok().and_then(|it| it.state_digest.as_ref());
     match answer {
         Err(error) => Node {
             name,
@@ -112,6 +116,8 @@ fn node(name: &str, address: &str, answer: &Result<ClusterResponse, CallError>) 
             held_reds: shown.held_reds,
             degraded: shown.degraded.clone(),
             build_id: shown.build_id.clone(),
+            state_digest: state.map_or(String::new(), |it| hex::encode(&it.digest)),
+            state_digest_size: state.map_or(0, |it| it.tree_size),
         },
     }
 }
@@ -197,6 +203,7 @@ fn text(report: &Report) -> String {
         "APPLIED",
         "LEAVES",
         "COSIGNED",
+        "STATE",
         "STATE TIME",
         "CLOCK",
         "NOTE",
@@ -213,7 +220,7 @@ fn row(node: &Node) -> Vec<String> {
             node.address.clone(),
             "unreachable".to_owned(),
         ];
-        row.extend(std::iter::repeat_n("-".to_owned(), 6));
+        row.extend(std::iter::repeat_n("-".to_owned(), 7));
         row.push(why.clone());
         return row;
     }
@@ -235,8 +242,17 @@ fn row(node: &Node) -> Vec<String> {
         node.applied.to_string(),
         node.tree_size.to_string(),
         node.cosigned_size.to_string(),
+        state(node),
         output::time(node.state_time_ms),
         if node.clock_fit { "fit" } else { "unfit" }.to_owned(),
         notes.join("; "),
     ]
+}
+
+/// The beginning of the state's digest and the leaves that led to it: digests of other sizes differ.
+fn state(node: &Node) -> String {
+    match node.state_digest.get(..8) {
+        Some(digest) => format!("{digest} at {}", node.state_digest_size),
+        None => "-".to_owned(),
+    }
 }

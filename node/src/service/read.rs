@@ -1,15 +1,14 @@
-//! Reads: outcome by key, signed status, receipts, single leaves, resources, what people see.
+//! Reads: outcome by key, signed status, receipts, single leaves, resources.
 
 use std::time::Duration;
 
-use redlatch_link::{build_id, world};
+use redlatch_link::world;
 use redlatch_proto::answer::NoAnswer;
 use redlatch_proto::v1;
 use redlatch_raft::engine::Engine;
-use redlatch_raft::node::RaftRole;
 use redlatch_types::event::Reply;
-use redlatch_types::records::{GitRef, OrganismKind, Text};
-use redlatch_types::{Canonical, Envelope, EventId, IntentDigest, Name, NodeId, SubjectId};
+use redlatch_types::records::{GitRef, Text};
+use redlatch_types::{Canonical, Envelope, EventId, IntentDigest, Name, SubjectId};
 use tonic::Status;
 
 use super::{Desk, digest, submit};
@@ -180,64 +179,4 @@ pub(super) async fn resource<E: Engine>(
             reserved_by: known.reserved_by.map(|id| id.0.0.to_vec()),
         }
     }))
-}
-
-/// What this node shows to people about itself; no read point, and it says nothing about *free*.
-pub(super) fn cluster<E: Engine>(desk: &Desk<E>) -> v1::ClusterResponse {
-    let metrics = desk.raft.metrics();
-    let own = metrics.node_id;
-    let name = |id: NodeId| desk.name_of(id).unwrap_or_default();
-    let shown = v1::ClusterResponse {
-        node: name(own),
-        node_id: own.0,
-        role: role(metrics.role).to_owned(),
-        leader: metrics.leader.map(name).unwrap_or_default(),
-        term: metrics.term,
-        last_log: metrics.last_log_index.unwrap_or(0),
-        applied: metrics.place.entry.map_or(0, |entry| entry.index),
-        tree_size: metrics.place.size,
-        cosigned_size: metrics.cosigned_size,
-        state_time_ms: metrics.place.state_time_ms,
-        clock_ms: desk.clock.now_ms(),
-        clock_fit: desk.clock.is_fit(),
-        degraded: desk
-            .raft
-            .fork()
-            .map(|fork| fork.to_string())
-            .unwrap_or_default(),
-        held_reds: u64::try_from(desk.held.len()).unwrap_or(u64::MAX),
-        build_id: build_id::build_id().to_owned(),
-        ..v1::ClusterResponse::default()
-    };
-    desk.raft.read(|state| with_state(shown, &state.authority))
-}
-
-fn with_state(
-    mut shown: v1::ClusterResponse,
-    authority: &redlatch_journal::Authority,
-) -> v1::ClusterResponse {
-    let count = |len: usize| u64::try_from(len).unwrap_or(u64::MAX);
-    shown.stops = view::stops_for_people(authority);
-    shown.live_intents = count(authority.intents.len());
-    shown.live_transactions = count(authority.transactions.len());
-    if let Some(governance) = &authority.governance {
-        shown.organism = governance.organism_id.0.0.to_vec();
-        shown.organism_epoch = governance.organism_epoch;
-        shown.development = governance.kind == OrganismKind::Development;
-        shown.active_mode = governance.epoch.active_mode.to_string();
-        shown.autonomy_epoch = governance.epoch.autonomy_epoch.0;
-        shown.quorum_key_epoch = governance.quorum_key.as_ref().map_or(0, |key| key.epoch.0);
-        shown.roster_epoch = governance.roster.roster_epoch.0;
-    }
-    shown
-}
-
-fn role(role: RaftRole) -> &'static str {
-    match role {
-        RaftRole::Learner => "learner",
-        RaftRole::Follower => "follower",
-        RaftRole::Candidate => "candidate",
-        RaftRole::Leader => "leader",
-        RaftRole::Stopped => "stopped",
-    }
 }

@@ -457,8 +457,30 @@ impl Nodes {
         node: &str,
         deadline: Duration,
     ) -> Result<v1::ClusterResponse, CallError> {
+        self.shown(node, v1::ClusterRequest::default(), deadline)
+            .await
+    }
+
+    /// As [`Nodes::cluster`], with what the node's state comes to: that costs it a pass over its state.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn cluster_with_state(
+        &self,
+        node: &str,
+        deadline: Duration,
+    ) -> Result<v1::ClusterResponse, CallError> {
+        let request = v1::ClusterRequest { state_digest: true };
+        self.shown(node, request, deadline).await
+    }
+
+    async fn shown(
+        &self,
+        node: &str,
+        request: v1::ClusterRequest,
+        deadline: Duration,
+    ) -> Result<v1::ClusterResponse, CallError> {
         let mut client = self.peer(node)?.client.clone();
-        let request = v1::ClusterRequest {};
         call(deadline, request, async |it| client.cluster(it).await)
             .await
             .read()
