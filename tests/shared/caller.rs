@@ -15,7 +15,7 @@ use redlatch_proto::v1::authority_client::AuthorityClient;
 use redlatch_proto::v1::peer_client::PeerClient;
 use redlatch_types::command::RawCommand;
 use redlatch_types::records::{
-    ActionPayload, CausalEnvelopeV1, GenesisV1, GitRef, LandPayload, ProposalV1, RedScope,
+    ActionPayload, CausalEnvelopeV1, GenesisV1, GitRef, Ingress, LandPayload, ProposalV1, RedScope,
     RedVerdictV1, RollbackPlan, SentinelRedOutboxV1, StatusV1, Text, WithdrawalV1,
 };
 use redlatch_types::{

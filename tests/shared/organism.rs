@@ -137,7 +137,7 @@ impl Organism {
     }
 
     fn wait_ready(&mut self, name: &str) {
-        let address = self.diagnostics(name);
+        let address = home::address(&self.config_of(name), "diagnostics");
         let process = self.running.get_mut(name).expect("it runs");
         eventually(&format!("{name} is ready"), PATIENCE, || {
             if let Some(status) = process.ended() {
@@ -147,16 +147,12 @@ impl Organism {
         });
     }
 
-    fn diagnostics(&self, name: &str) -> SocketAddr {
-        let text = std::fs::read_to_string(self.config_of(name)).expect("made by init");
-        let config: toml::Table = text.parse().expect("TOML");
-        let address = config["listen"]["diagnostics"].as_str().expect("a text");
-        address.parse().expect("an address")
-    }
-
     /// What a process that runs counts, as a scraper reads it.
     pub fn metrics(&self, name: &str) -> String {
-        let page = page(self.diagnostics(name), "/metrics");
+        let page = page(
+            home::address(&self.config_of(name), "diagnostics"),
+            "/metrics",
+        );
         let (code, body) = page.expect("it runs");
         assert_eq!(code, 200, "{body}");
         body

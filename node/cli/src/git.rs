@@ -33,7 +33,7 @@ pub(crate) enum GitError {
     Failed {
         /// Its subcommand.
         command: String,
-        /// The last line it wrote.
+        /// Why, in its own words.
         stderr: String,
     },
     /// Git's answer is not of the form it documents.
@@ -243,13 +243,12 @@ impl Git {
             return Ok(output.stdout);
         }
         let stderr = String::from_utf8_lossy(&output.stderr);
-        let stderr = stderr.lines().rfind(|line| !line.trim().is_empty());
         Err(GitError::Failed {
             command: arguments
                 .first()
                 .map(|it| it.as_ref().to_string_lossy().into_owned())
                 .unwrap_or_default(),
-            stderr: stderr.unwrap_or("it says nothing").trim().to_owned(),
+            stderr: reason(stderr.lines()).to_owned(),
         })
     }
 
@@ -337,9 +336,50 @@ impl Git {
     }
 }
 
+/// The end of git's line where the other side ended before it said anything: no ref was named to it yet.
+pub(crate) const NEVER_BEGAN: &str = "Could not read from remote repository.";
+
+/// The line that says why, of all that git wrote: what follows it is advice.
+pub(crate) fn reason<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> &'a str {
+    let said = lines.map(str::trim).filter(|line| !line.is_empty());
+    let is_cause = |line: &&str| ["fatal: ", "error: "].iter().any(|it| line.starts_with(it));
+    let mut causes = said.clone().filter(is_cause);
+    let first = causes.next();
+    let better = first
+        .filter(|line| line.ends_with(NEVER_BEGAN))
+        .and_then(|_| causes.next());
+    better
+        .or(first)
+        .or_else(|| said.last())
+        .unwrap_or("it says nothing")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_reason_is_the_cause_and_not_the_advice_after_it() {
+        let never_began = "fatal: Could not read from remote repository.";
+        let advice =
+            "Please make sure you have the correct access rights\nand the repository exists.";
+        let no_repository = "fatal: '/srv/a.git' does not appear to be a git repository";
+        for (said, why) in [
+            (
+                format!("{no_repository}\n{never_began}\n\n{advice}\n"),
+                no_repository,
+            ),
+            (format!("{never_began}\n\n{advice}\n"), never_began),
+            (
+                "warning: old\nerror: no such ref\nhint: look\n".to_owned(),
+                "error: no such ref",
+            ),
+            ("a\nb\n\n".to_owned(), "b"),
+            (String::new(), "it says nothing"),
+        ] {
+            assert_eq!(reason(said.lines()), why, "{said}");
+        }
+    }
 
     #[test]
     fn objects_are_hashed_as_git_does() {

@@ -7,7 +7,7 @@ use redlatch_link::nodes::{CallError, Submitted};
 use redlatch_proto::v1::leaf_at::At;
 use redlatch_types::event::{Accepted, Event};
 use redlatch_types::records::{
-    ActionClass, ActionPayload, ActorKind, AutonomyGrantV1, GitRef, LandPayload,
+    ActionClass, ActionPayload, ActorKind, AutonomyGrantV1, GitRef, Ingress, LandPayload,
     PositiveAuthorityTransactionV1, ProposalV1, RollbackPlan, Text, WithdrawalV1,
 };
 use redlatch_types::{Bytes, Canonical, EventId, IntentDigest, Name, SubjectId};

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use clap::Args;
 use redlatch_link::exit::{ExitCode, Failure};
-use redlatch_link::world::Monotonic;
+use redlatch_link::world::{self, Monotonic};
 use redlatch_proto::v1;
 use redlatch_types::event::Accepted;
 use redlatch_types::records::{GitRef, LandPayload, OutcomeKind, Text};
@@ -35,6 +35,9 @@ use watch::{Seen, Waited, Watch};
 const COMMAND_TTL_MS: u64 = 10 * 60 * 1_000;
 /// How long the effect's report is waited for after the push.
 const REPORT_WAIT: Duration = Duration::from_secs(10);
+
+/// Pause before a push that may pass later is brought again.
+const PUSH_AGAIN: Duration = Duration::from_millis(500);
 
 /// What to land where. `--config` names the configuration of the proposing subject.
 #[derive(Args)]
@@ -93,8 +96,7 @@ pub(crate) async fn run(arguments: &Land, common: &Common) -> Done {
     let mut watch = Watch::new(&client, intent).await?;
     let until = Monotonic::now().plus(Duration::from_secs(arguments.wait));
     let seen = wait_for_commit(arguments, &client, &signer, &mut watch, until).await?;
-    let reference = plan.land.resource.reference.as_str();
-    push::landing(&plan.git, &arguments.repo, &plan.commit, reference, intent)?;
+    move_branch(arguments, &client, &plan, intent).await?;
     note("pushed: the gate let it through");
     let outcome = watch.outcome(REPORT_WAIT).await?;
     report(&plan, intent, &seen, outcome, common)
@@ -279,6 +281,36 @@ async fn wait_for_commit(
     watch::withdraw(client, signer, watch).await?;
     note(&format!("intent {} was taken back", watch.intent()));
     Err(failure)
+}
+
+/// Pushes the branch, by a marker that was seen. What a gate cannot do while a leader is elected it can do soon
+/// after, and the same push leads to the same claim: so it is brought again, for as long as an answer is waited for.
+async fn move_branch(
+    arguments: &Land,
+    client: &Client,
+    plan: &Plan,
+    intent: IntentDigest,
+) -> Result<(), Failure> {
+    let reference = plan.land.resource.reference.as_str();
+    let until = Monotonic::now().plus(client.deadline);
+    loop {
+        let pushed = push::landing(&plan.git, &arguments.repo, &plan.commit, reference, intent);
+        let Err(failure) = pushed else {
+            return Ok(());
+        };
+        let passes = matches!(
+            failure.code,
+            ExitCode::Unavailable | ExitCode::Indeterminate
+        );
+        if !passes {
+            return Err(failure);
+        }
+        if until.since(Monotonic::now()) <= PUSH_AGAIN {
+            return Err(failure.hint(format!("go on with redlatch land … --intent {intent}")));
+        }
+        note(&format!("pushed again: {}", failure.text));
+        world::sleep(PUSH_AGAIN).await;
+    }
 }
 
 /// The refusal that stands against an intent.

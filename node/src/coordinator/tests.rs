@@ -62,6 +62,7 @@ fn made() -> GenesisV1 {
             subject("gate", ActorKind::Gate, 12),
         ],
         repository: id("repo"),
+        human_keys: Vec::new(),
     })
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use redlatch_ballot::FrozenIntent;
-use redlatch_types::records::{ActionPayload, GateReceiptV1};
+use redlatch_types::records::GateReceiptV1;
 use redlatch_types::{Canonical, Digest, Envelope, Name, PublicKey, Scope};
 
 use super::git::{ObjectId, Quarantine};

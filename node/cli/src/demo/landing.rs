@@ -7,8 +7,8 @@ use redlatch_link::world::{self, Monotonic};
 use redlatch_proto::v1::ProgressVote;
 use redlatch_types::event::{Authorized, Event};
 use redlatch_types::records::{
-    ActionPayload, AgentQuorumDecisionV1, OutcomeKind, PositiveAuthorityTransactionV1,
-    SentinelVerdictV1, Verdict, VoteV1, VoteVerdict,
+    AgentQuorumDecisionV1, OutcomeKind, PositiveAuthorityTransactionV1, SentinelVerdictV1, Verdict,
+    VoteV1, VoteVerdict,
 };
 use redlatch_types::{Envelope, IntentDigest, MarkerNumber, TransactionId};
 use rustix::process::Signal;
@@ -67,8 +67,8 @@ pub(super) async fn one(
     let content = "A change that is larger than one verifier likes.\n".repeat(5);
     let commit = repository.commit("CHANGES", &content)?;
     let push = repository.push(&commit, None)?;
-    expect(!push.accepted, "the push refused", "it was accepted")?;
     below("gate", &push.said)?;
+    push.expect_refused()?;
     repository.expect_head(None)?;
     held("the branch does not exist")?;
 
@@ -390,7 +390,10 @@ async fn decision(stage: &Stage, at: u64, body: &Authorized) -> Result<(), Failu
         tell_vote(stage, vote).await?;
     }
     let basis = body.quorum().ok_or_else(|| {
-        Failure::new(ExitCode::Error, "something else than the quorum decided the landing")
+        Failure::new(
+            ExitCode::Error,
+            "something else than the quorum decided the landing",
+        )
     })?;
     let group = basis.decision.open::<AgentQuorumDecisionV1>();
     let group = group.map_err(forged)?;

@@ -9,7 +9,7 @@ use redlatch_types::IntentDigest;
 use super::stage::Stage;
 use super::timeline::{expect, typed};
 use crate::gate::core::update::INTENT_OPTION;
-use crate::git::{Git, ObjectFormat, ObjectId};
+use crate::git::{self, Git, ObjectFormat, ObjectId};
 
 /// The branch that is guarded.
 pub(super) const BRANCH: &str = "refs/heads/main";
@@ -23,8 +23,19 @@ pub(super) struct Repository {
 /// A push, as git ended it.
 pub(super) struct Push {
     pub(super) accepted: bool,
-    /// The gate's line, or git's last one.
+    /// The gate's line, or git's own reason.
     pub(super) said: String,
+}
+
+impl Push {
+    /// Asserts that it was refused, and that the gate did it: git can fail for reasons of its own.
+    ///
+    /// # Errors
+    /// [`Failure`] with what was said.
+    pub(super) fn expect_refused(&self) -> Result<(), Failure> {
+        let by_gate = !self.accepted && self.said.starts_with("refused ");
+        expect(by_gate, "the push refused by the gate", &self.said)
+    }
 }
 
 impl Repository {
@@ -115,10 +126,10 @@ impl Repository {
             said.lines()
                 .find_map(|it| Some(it.split_once(mark)?.1.trim()))
         };
-        let last = said.lines().last().unwrap_or("git says nothing");
+        let gate = line("remote: error: ");
         Ok(Push {
             accepted: output.status.success(),
-            said: line("error: ").unwrap_or(last).to_owned(),
+            said: gate.unwrap_or_else(|| git::reason(said.lines())).to_owned(),
         })
     }
 

@@ -57,8 +57,8 @@ pub(super) async fn play(stage: &Stage, repository: &Repository) -> Result<(), F
 
     scene("after RED nothing moves, not even what was committed before")?;
     let push = repository.push(&commit, Some(intent))?;
-    expect(!push.accepted, "the push refused", "it was accepted")?;
     below("gate", &push.said)?;
+    push.expect_refused()?;
     repository.expect_head(head.as_ref())?;
     held("the branch did not move")?;
     refused_landing(stage, repository).await?;

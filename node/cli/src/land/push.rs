@@ -7,7 +7,7 @@ use redlatch_types::records::CandidatePushV1;
 use redlatch_types::{Bytes, Envelope, IntentDigest, Name};
 
 use crate::gate::core::update::{CANDIDATES, INTENT_OPTION, candidate_option};
-use crate::git::{Git, GitError, ObjectFormat, ObjectId};
+use crate::git::{self, Git, GitError, ObjectFormat, ObjectId};
 
 /// The candidate ref of a commit.
 pub(super) fn candidate_reference(commit: &ObjectId) -> String {
@@ -78,7 +78,12 @@ pub(super) fn created_once(
         return Ok(());
     }
     let option = candidate_option(&sign(object));
-    push(git, remote, &option, object, reference)
+    let pushed = push(git, remote, &option, object, reference);
+    // Somebody else may have created it meanwhile.
+    match pushed {
+        Err(_) if remote_head(git, remote, reference, format)?.as_ref() == Some(object) => Ok(()),
+        other => other,
+    }
 }
 
 /// Moves the branch by the authority of a committed intent.
@@ -168,11 +173,13 @@ fn answer(said: &str, reference: &str) -> Failure {
         return Failure::new(ExitCode::Refused, text)
             .hint("rebase on the current head, then land again");
     }
-    let last = lines.iter().rfind(|line| !line.is_empty());
-    let text = format!(
-        "git push of {reference} failed: {}",
-        last.unwrap_or(&"it says nothing")
-    );
+    let reason = git::reason(lines.iter().copied());
+    if lines.iter().any(|line| line.ends_with(git::NEVER_BEGAN)) {
+        let text = format!("unavailable the repository of {reference} does not answer: {reason}");
+        return Failure::new(ExitCode::Unavailable, text)
+            .hint("check --repo, and that this user may write to it");
+    }
+    let text = format!("git push of {reference} failed: {reason}");
     Failure::new(ExitCode::Error, text)
 }
 
@@ -207,6 +214,7 @@ mod tests {
                 ExitCode::Refused,
             ),
             ("fatal: unable to access\n", ExitCode::Error),
+            (GONE, ExitCode::Unavailable),
             (
                 "fatal: the receiving end does not support push options\n",
                 ExitCode::Error,
@@ -215,5 +223,25 @@ mod tests {
         for (said, code) in cases {
             assert_eq!(answer(said, "refs/heads/main").code, code, "{said}");
         }
+    }
+
+    /// As git 2.47 writes it.
+    const GONE: &str = "fatal: '/srv/repo.git' does not appear to be a git repository\n\
+        fatal: Could not read from remote repository.\n\n\
+        Please make sure you have the correct access rights\nand the repository exists.\n";
+
+    #[test]
+    fn gits_reason_is_kept_and_not_its_advice() {
+        let failure = answer(GONE, "refs/heads/main");
+        assert!(
+            failure
+                .text
+                .ends_with("does not appear to be a git repository"),
+            "{}",
+            failure.text
+        );
+        let silent = "fatal: Could not read from remote repository.\n\nPlease make sure\n";
+        let failure = answer(silent, "refs/heads/main");
+        assert!(failure.text.ends_with(git::NEVER_BEGAN), "{}", failure.text);
     }
 }

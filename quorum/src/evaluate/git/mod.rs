@@ -22,7 +22,6 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use redlatch_ballot::FrozenIntent;
 use redlatch_types::Name;
-use redlatch_types::records::ActionPayload;
 
 use super::{Evaluator, Report};
 pub use objects::{ObjectFormat, ObjectId};

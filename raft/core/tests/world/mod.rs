@@ -21,6 +21,10 @@ use redlatch_types::records::*;
 use redlatch_types::*;
 
 mod persons;
+#[allow(
+    unused_imports,
+    reason = "not every user of this world has persons decide"
+)]
 pub use persons::*;
 
 pub const START: u64 = 1_800_000_000_000;

@@ -1,9 +1,7 @@
 //! Whether a committed intent is the authority for exactly this update (FAULTS 82, 85).
 
 use redlatch_types::checkpoint::Origin;
-use redlatch_types::records::{
-    ActionPayload, CommitMarkerV1, EffectClaimV1, SovereignActionIntentV1,
-};
+use redlatch_types::records::{CommitMarkerV1, EffectClaimV1, SovereignActionIntentV1};
 use redlatch_types::{Bytes, Canonical, Digest, IntentDigest, Name, OrganismId, SubjectId};
 
 use super::token::{Honoured, Token};
