@@ -112,7 +112,7 @@ fn a_killed_leader_is_replaced_and_nothing_acknowledged_is_lost() {
     let (after, later) = cluster.freeze("refs/heads/after");
     assert!(later > position && before != after);
     let shown = cluster.ask(&["intent", "show", &before]);
-    assert_eq!(shown["leaves"][0]["position"], position);
+    assert_eq!(shown["leaves"][0]["position"], position.to_string());
     let next = cluster.leader();
     assert_ne!(next, leader);
     cluster.start_node(&leader);

@@ -100,7 +100,7 @@ fn a_receipt_verifies_without_any_network_from_two_files_alone() {
     let said = answer.json();
     assert_eq!(said["valid"], true);
     assert_eq!(said["proves"], "history only");
-    assert_eq!(said["position"], position);
+    assert_eq!(said["position"], position.to_string());
     assert_eq!(said["event"], "frozen");
     assert_eq!(said["fields"]["intent"], intent);
     let left = std::fs::read_dir(&folder).expect("readable").count();

@@ -203,7 +203,8 @@ impl Cluster {
         let mut tool = arguments.to_vec();
         tool.extend(["--new", "5a1e0c4fd2b38e5b6b1b2f6c3a4d5e6f70818283"]);
         let answer = self.ask(&tool);
-        let position = answer["position"].as_u64().expect("a fresh freeze");
+        let position = answer["position"].as_str().expect("a fresh freeze");
+        let position = position.parse().expect("an integer as text");
         (
             answer["intent"].as_str().expect("a digest").to_owned(),
             position,

@@ -59,7 +59,7 @@ impl Organism {
         organism.start_all();
         eventually("a quorum key", PATIENCE, || {
             let status = organism.tool(&["-o", "json", "status"]);
-            (status.json()["quorum_key_epoch"] == 1).then_some(())
+            (status.json()["quorum_key_epoch"] == "1").then_some(())
         });
         organism.repositories();
         organism

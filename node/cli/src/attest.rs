@@ -23,8 +23,8 @@ use redlatch_types::records::{
     ActorKind, GateFindingsV1, GateReceiptV1, GateVerdict, GitRef, LandPayload, Text,
 };
 use redlatch_types::{Bytes, Canonical, Digest, Name};
-use serde_json::json;
 
+use crate::answer::Attested;
 use crate::client::{Client, Signer, random};
 use crate::git::{Git, GitError, ObjectFormat, ObjectId};
 use crate::{Common, Done, environment, output};
@@ -417,25 +417,27 @@ fn report(
     common: &Common,
 ) -> Done {
     let findings = &receipt.verdict_and_findings;
-    let said: Vec<&str> = findings.findings.iter().map(Text::as_str).collect();
-    let answer = json!({
-        "verdict": findings.verdict.word(),
-        "findings": said,
-        "exit_code": findings.exit_code_optional,
-        "digest": Digest::of(bytes).to_string(),
-        "receipt": arguments.out,
-        "log": log,
-        "log_digest": findings.log_digest.to_string(),
-    });
-    output::print(common.output, &answer, |_| {
+    let exit_code = findings.exit_code_optional;
+    let answer = Attested {
+        verdict: findings.verdict.word().to_owned(),
+        findings: findings.findings.iter().map(Text::to_string).collect(),
+        // A process's exit code is a byte.
+        exit_code: exit_code.and_then(|it| u32::try_from(it).ok()),
+        digest: Digest::of(bytes).to_string(),
+        receipt: arguments.out.display().to_string(),
+        log: log.display().to_string(),
+        log_digest: findings.log_digest.to_string(),
+    };
+    output::print(common.output, &answer, |answer| {
         output::lines(&[
             ("verdict", findings.verdict.to_string()),
-            ("because", said.join("; ")),
-            ("receipt", arguments.out.display().to_string()),
-            ("digest", Digest::of(bytes).to_string()),
-            ("log", log.display().to_string()),
+            ("because", answer.findings.join("; ")),
+            ("receipt", answer.receipt.clone()),
+            ("digest", answer.digest.clone()),
+            ("log", answer.log.clone()),
         ])
     })?;
+    let said = answer.findings;
     match findings.verdict {
         GateVerdict::Passed => Ok(0),
         verdict => Err(Failure::new(

@@ -17,8 +17,8 @@ use redlatch_link::world::{self, Monotonic};
 use redlatch_types::event::{Accepted, Reply};
 use redlatch_types::records::{GitRef, LandPayload, ProposalV1, Text, WithdrawalV1};
 use redlatch_types::{Bytes, EventId, IntentDigest, Scope};
-use serde::Serialize;
 
+use crate::answer::Bench;
 use crate::client::{Client, Signer, Stamp, random, refused};
 use crate::{Common, Done, intent, output};
 
@@ -44,24 +44,10 @@ pub(crate) struct Append {
     clients: u16,
     /// How long to measure.
     #[arg(long, default_value_t = 10)]
-    seconds: u64,
+    seconds: u32,
     /// How long to run before measuring.
     #[arg(long, default_value_t = 2)]
-    warmup: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Report {
-    clients: u16,
-    seconds: f64,
-    warmup_seconds: u64,
-    appends: u64,
-    appends_per_second: f64,
-    p50_ms: f64,
-    p90_ms: f64,
-    p99_ms: f64,
-    max_ms: f64,
-    errors: BTreeMap<String, u64>,
+    warmup: u32,
 }
 
 /// What all clients of one run share.
@@ -96,7 +82,7 @@ pub(crate) async fn run(command: &BenchCommand, common: &Common) -> Done {
     let stamping = world::spawn(keep_time(Arc::clone(&client), Arc::clone(&run)));
     let showing = world::spawn(progress(
         Arc::clone(&run),
-        arguments.warmup + arguments.seconds,
+        u64::from(arguments.warmup) + u64::from(arguments.seconds),
     ));
     let clients: Vec<_> = connections
         .into_iter()
@@ -113,7 +99,7 @@ pub(crate) async fn run(command: &BenchCommand, common: &Common) -> Done {
     showing.abort();
     let report = all.report(arguments);
     output::print(common.output, &report, text)?;
-    Ok(u8::from(report.appends == 0))
+    Ok(u8::from(report.appends.0 == 0))
 }
 
 /// One freeze and its withdrawal: state time moves on, and everything that is refused is refused now.
@@ -152,7 +138,7 @@ fn prepare(client: &Client, scope: Scope, arguments: &Append) -> Result<Run, Fai
     let signer = client.signer()?;
     let proposal = intent::proposal(client, &signer, land(client)?, None)?;
     let begun = Monotonic::now();
-    let measure_from = begun.plus(Duration::from_secs(arguments.warmup));
+    let measure_from = begun.plus(Duration::from_secs(arguments.warmup.into()));
     Ok(Run {
         signer,
         proposal,
@@ -161,7 +147,7 @@ fn prepare(client: &Client, scope: Scope, arguments: &Append) -> Result<Run, Fai
         appends: AtomicU64::new(0),
         deadline: client.deadline,
         measure_from,
-        until: measure_from.plus(Duration::from_secs(arguments.seconds)),
+        until: measure_from.plus(Duration::from_secs(arguments.seconds.into())),
     })
 }
 
@@ -305,17 +291,17 @@ impl Seen {
         Ok(())
     }
 
-    fn report(self, arguments: &Append) -> Report {
+    fn report(self, arguments: &Append) -> Bench {
         let ms = |micros: u64| Duration::from_micros(micros).as_secs_f64() * 1_000.0;
-        let seconds = Duration::from_secs(arguments.seconds).as_secs_f64();
+        let seconds = f64::from(arguments.seconds);
         let appends = self.latencies.len();
         // A bench does not run long enough for a count to lose precision.
         let exact = u32::try_from(appends).unwrap_or(u32::MAX);
-        Report {
+        Bench {
             clients: arguments.clients,
-            seconds,
+            seconds: arguments.seconds,
             warmup_seconds: arguments.warmup,
-            appends,
+            appends: appends.into(),
             appends_per_second: if seconds > 0.0 {
                 f64::from(exact) / seconds
             } else {
@@ -325,12 +311,16 @@ impl Seen {
             p90_ms: ms(self.latencies.value_at_quantile(0.9)),
             p99_ms: ms(self.latencies.value_at_quantile(0.99)),
             max_ms: ms(self.latencies.max()),
-            errors: self.errors,
+            errors: self
+                .errors
+                .into_iter()
+                .map(|(kind, count)| (kind, count.into()))
+                .collect(),
         }
     }
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &Bench) -> String {
     let mut text = output::lines(&[
         ("clients", report.clients.to_string()),
         (

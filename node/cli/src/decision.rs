@@ -2,42 +2,39 @@
 
 use redlatch_proto::v1;
 use redlatch_types::records::Text;
-use serde_json::{Value, json};
+
+use crate::answer::{Decision, Finding, Sentinel, Vote};
 
 /// A decision for programs.
-pub(crate) fn to_json(progress: &v1::ProgressResponse) -> Value {
-    let votes: Vec<Value> = progress.votes.iter().map(vote).collect();
-    json!({
-        "stage": progress.stage,
-        "sentinel": { "verdict": progress.verdict, "reason": progress.verdict_reason },
-        "votes": votes,
-        "refusal": progress.refusal,
-        "over": progress.over,
-        "notes": progress.notes,
-    })
+pub(crate) fn answer(progress: &v1::ProgressResponse) -> Decision {
+    Decision {
+        stage: progress.stage.clone(),
+        sentinel: Sentinel {
+            verdict: progress.verdict.clone(),
+            reason: progress.verdict_reason.clone(),
+        },
+        votes: progress.votes.iter().map(vote).collect(),
+        refusal: progress.refusal.clone(),
+        over: progress.over,
+        notes: progress.notes.clone(),
+    }
 }
 
-fn vote(vote: &v1::ProgressVote) -> Value {
-    let findings: Vec<Value> = vote
-        .findings
-        .iter()
-        .map(|it| {
-            json!({
-                "evaluator": it.evaluator,
-                "verdict": it.verdict,
-                "sentences": it.sentences,
-            })
-        })
-        .collect();
-    json!({
-        "verifier": vote.verifier,
-        "failure_domain": vote.failure_domain,
-        "state": vote.state,
-        "verdict": vote.verdict,
-        "refusal": vote.refusal,
-        "findings_digest": hex::encode(&vote.findings_digest),
-        "findings": findings,
-    })
+fn vote(vote: &v1::ProgressVote) -> Vote {
+    let finding = |it: &v1::ProgressFinding| Finding {
+        evaluator: it.evaluator.clone(),
+        verdict: it.verdict.clone(),
+        sentences: it.sentences.clone(),
+    };
+    Vote {
+        verifier: vote.verifier.clone(),
+        failure_domain: vote.failure_domain.clone(),
+        state: vote.state.clone(),
+        verdict: vote.verdict.clone(),
+        refusal: vote.refusal.clone(),
+        findings_digest: hex::encode(&vote.findings_digest),
+        findings: vote.findings.iter().map(finding).collect(),
+    }
 }
 
 /// A decision for people.
@@ -125,8 +122,8 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains('\u{1b}'), "{text}");
-        let json = to_json(&progress());
-        assert_eq!(json["votes"][0]["findings"][0]["evaluator"], "git");
-        assert_eq!(json["over"], true);
+        let answer = answer(&progress());
+        assert_eq!(answer.votes[0].findings[0].evaluator, "git");
+        assert!(answer.over);
     }
 }

@@ -18,8 +18,8 @@ use redlatch_link::config::{self, Sources};
 use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::file;
 use redlatch_link::world::{self, Monotonic};
-use serde_json::json;
 
+use crate::answer::{self, Running};
 use crate::client::Client;
 use crate::output::Format;
 use crate::{Common, Done, init, output};
@@ -284,25 +284,24 @@ async fn check_builds(folder: &Path, common: &Common, binary: &Path) -> Result<(
 }
 
 fn show(folder: &Path, processes: &[Process], format: Format) -> Result<output::Reader, Failure> {
-    let shown = |it: &Process| {
-        let mut shown = json!({
-            "name": it.name,
-            "role": it.role,
-            "pid": it.child.pid(),
-            "log": it.child.log().display().to_string(),
-        });
-        for (key, address) in &it.listen {
-            shown[key] = json!(address.to_string());
-        }
-        shown
+    let shown = |it: &Process| answer::Process {
+        name: it.name.clone(),
+        role: it.role.to_owned(),
+        pid: it.child.pid(),
+        log: it.child.log().display().to_string(),
+        listen: it
+            .listen
+            .iter()
+            .map(|(key, address)| (key.clone(), address.to_string()))
+            .collect(),
     };
     let (nodes, parties): (Vec<_>, Vec<_>) = processes.iter().partition(|it| it.role == "node");
-    let answer = json!({
-        "ready": true,
-        "folder": folder.display().to_string(),
-        "nodes": nodes.into_iter().map(shown).collect::<Vec<_>>(),
-        "parties": parties.into_iter().map(shown).collect::<Vec<_>>(),
-    });
+    let answer = Running {
+        ready: true,
+        folder: folder.display().to_string(),
+        nodes: nodes.into_iter().map(shown).collect(),
+        parties: parties.into_iter().map(shown).collect(),
+    };
     output::print(format, &answer, |_| {
         let rows: Vec<Vec<String>> = processes
             .iter()

@@ -29,8 +29,8 @@ use redlatch_types::checkpoint::{Origin, Stage};
 use redlatch_types::policy::{NodeKeys, Policy};
 use redlatch_types::records::GenesisV1;
 use redlatch_types::{Canonical, Envelope, Name, Refusal};
-use serde_json::json;
 
+use crate::answer::Made;
 use crate::output::Format;
 use crate::{Done, output};
 use certificates::Authority;
@@ -70,20 +70,20 @@ pub(crate) fn run(arguments: &InitArguments, format: Format) -> Done {
             .hint("a development organism is made by `redlatch init --dev DIR`"));
     };
     let made = make(folder, &arguments.shape)?;
-    let answer = json!({
-        "folder": folder.display().to_string(),
-        "organism": made.organism_id().to_string(),
-        "origin": origin(&made).to_string(),
-        "development": true,
-    });
-    output::print(format, &answer, |_| {
+    let answer = Made {
+        folder: folder.display().to_string(),
+        organism: made.organism_id().to_string(),
+        origin: origin(&made).to_string(),
+        development: true,
+    };
+    output::print(format, &answer, |answer| {
         output::lines(&[
             (
                 "organism",
-                format!("{} {}", made.organism_name, made.organism_id()),
+                format!("{} {}", made.organism_name, answer.organism),
             ),
-            ("origin", origin(&made).to_string()),
-            ("folder", folder.display().to_string()),
+            ("origin", answer.origin.clone()),
+            ("folder", answer.folder.clone()),
             (
                 "policy",
                 folder.join("trust-policy.txt").display().to_string(),

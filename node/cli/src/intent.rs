@@ -11,8 +11,8 @@ use redlatch_types::records::{
     PositiveAuthorityTransactionV1, ProposalV1, RollbackPlan, Text, WithdrawalV1,
 };
 use redlatch_types::{Bytes, Canonical, EventId, IntentDigest, Name, SubjectId};
-use serde_json::json;
 
+use crate::answer::{self, Decimal, Leaf, Shown};
 use crate::client::{Client, Signer, random, refused};
 use crate::{Common, Done, decision, describe, output};
 
@@ -141,21 +141,21 @@ fn done(submitted: Submitted, event: EventId, common: &Common) -> Done {
     };
     // A repeat is answered without leaves of its own.
     let position = (!leaves.is_empty()).then_some(leaves.start);
-    let answer = json!({
-        "result": word,
-        "intent": intent,
-        "event_id": event.to_string(),
-        "position": position,
-        "term": entry.map(|(term, _)| term),
-        "index": entry.map(|(_, index)| index),
-    });
-    output::print(common.output, &answer, |_| {
+    let answer = answer::Submitted {
+        result: word.to_owned(),
+        intent,
+        event_id: event.to_string(),
+        position: position.map(Decimal),
+        term: entry.map(|(term, _)| term.into()),
+        index: entry.map(|(_, index)| index.into()),
+    };
+    output::print(common.output, &answer, |answer| {
         let mut pairs = vec![
-            ("result", word.to_owned()),
-            ("intent", intent),
-            ("event id", event.to_string()),
+            ("result", answer.result.clone()),
+            ("intent", answer.intent.clone()),
+            ("event id", answer.event_id.clone()),
         ];
-        if let Some(position) = position {
+        if let Some(position) = answer.position {
             pairs.push(("position", position.to_string()));
         }
         output::lines(&pairs)
@@ -193,28 +193,23 @@ async fn show(client: &Client, intent: IntentDigest, common: &Common) -> Done {
             .hint("`redlatch journal tail` lists what was frozen"));
     }
     leaves.sort_by_key(|(position, _)| *position);
-    let shown: Vec<_> = leaves
-        .iter()
-        .map(|(position, event)| {
-            json!({ "position": position, "event": event.word(), "fields": describe::fields(event) })
-        })
-        .collect();
+    let shown = leaves.iter().map(|(position, event)| Leaf {
+        position: Decimal(*position),
+        told: describe::told(event),
+    });
     // For people only: without an answer the leaves still say what counts.
     let progress = client.nodes.progress(intent, client.deadline).await.ok();
-    let answer = json!({
-        "intent": intent.to_string(),
-        "leaves": shown,
-        "decision": progress.as_ref().map(decision::to_json),
-    });
-    output::print(common.output, &answer, |_| {
-        let line = |(position, event): &(u64, Event)| {
-            format!(
-                "{position:>8}  {:<16} {}\n",
-                event.word(),
-                describe::summary(event)
-            )
+    let answer = Shown {
+        intent: intent.to_string(),
+        leaves: shown.collect(),
+        decision: progress.as_ref().map(decision::answer),
+    };
+    output::print(common.output, &answer, |answer| {
+        let line = |(leaf, (_, event)): (&Leaf, &(u64, Event))| {
+            let (position, word) = (leaf.position.0, event.word());
+            format!("{position:>8}  {word:<16} {}\n", describe::line(&leaf.told))
         };
-        let leaves: String = leaves.iter().map(line).collect();
+        let leaves: String = answer.leaves.iter().zip(&leaves).map(line).collect();
         leaves
             + &progress
                 .as_ref()

@@ -5,8 +5,8 @@ use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_proto::v1::JournalLeaf;
 use redlatch_types::Canonical;
 use redlatch_types::event::Event;
-use serde_json::json;
 
+use crate::answer::Leaf;
 use crate::client::Client;
 use crate::output::{Format, Reader};
 use crate::{Common, Done, describe, output};
@@ -63,16 +63,15 @@ fn show(leaf: &JournalLeaf, format: Format) -> Result<Reader, Failure> {
         );
         Failure::new(ExitCode::Error, text).hint("use the release that the nodes run")
     })?;
-    let line = match format {
-        Format::Json => output::json(&json!({
-            "position": leaf.position,
-            "event": event.word(),
-            "fields": describe::fields(&event),
-        })),
-        Format::Table => {
-            let (position, word) = (leaf.position, event.word());
-            format!("{position:>8}  {word:<22} {}", describe::summary(&event))
-        }
+    let shown = Leaf {
+        position: leaf.position.into(),
+        told: describe::told(&event),
     };
-    output::put(&(line + "\n"))
+    output::print(format, &shown, |shown| {
+        let (position, word) = (leaf.position, event.word());
+        format!(
+            "{position:>8}  {word:<22} {}\n",
+            describe::line(&shown.told)
+        )
+    })
 }

@@ -22,8 +22,8 @@ use redlatch_proto::v1;
 use redlatch_types::event::Accepted;
 use redlatch_types::records::{GitRef, LandPayload, OutcomeKind, Text};
 use redlatch_types::{Bytes, EventId, IntentDigest, Name, Refusal, SubjectId};
-use serde_json::json;
 
+use crate::answer::{Decimal, Landed};
 use crate::client::{Client, Signer, random, refused};
 use crate::git::{Git, ObjectFormat, ObjectId};
 use crate::output::note;
@@ -331,26 +331,26 @@ fn report(
     common: &Common,
 ) -> Done {
     let word = outcome.map_or("not_reported_yet", |(_, kind)| kind.word());
-    let answer = json!({
-        "intent": intent.to_string(),
-        "transaction": seen.transaction.to_string(),
-        "marker": seen.marker.0,
-        "position": seen.position,
-        "repository": plan.land.resource.repository.to_string(),
-        "ref": plan.land.resource.reference.to_string(),
-        "old": hex::encode(&plan.land.old.0),
-        "new": plan.commit.to_string(),
-        "outcome": word,
-        "outcome_position": outcome.map(|(position, _)| position),
-    });
-    output::print(common.output, &answer, |_| {
+    let answer = Landed {
+        intent: intent.to_string(),
+        transaction: seen.transaction.to_string(),
+        marker: seen.marker.0.into(),
+        position: seen.position.into(),
+        repository: plan.land.resource.repository.to_string(),
+        r#ref: plan.land.resource.reference.to_string(),
+        old: hex::encode(&plan.land.old.0),
+        new: plan.commit.to_string(),
+        outcome: word.to_owned(),
+        outcome_position: outcome.map(|(position, _)| Decimal(position)),
+    };
+    output::print(common.output, &answer, |answer| {
         output::lines(&[
-            ("landed", plan.commit.to_string()),
-            ("ref", plan.land.resource.reference.to_string()),
-            ("intent", intent.to_string()),
-            ("marker", seen.marker.to_string()),
-            ("position", seen.position.to_string()),
-            ("outcome", word.to_owned()),
+            ("landed", answer.new.clone()),
+            ("ref", answer.r#ref.clone()),
+            ("intent", answer.intent.clone()),
+            ("marker", answer.marker.to_string()),
+            ("position", answer.position.to_string()),
+            ("outcome", answer.outcome.clone()),
         ])
     })?;
     Ok(0)

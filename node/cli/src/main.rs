@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
 mod attest;
 mod bench;
 mod client;

@@ -1,4 +1,4 @@
-//! How answers are printed: one JSON value, or aligned text.
+//! How answers are printed: one line of JSON, or aligned text.
 //!
 //! Whoever reads may stop reading (`redlatch status | head`): that ends no command and changes no exit code.
 //! An answer that cannot be written for another reason, such as a full disk, is a failure.
@@ -7,7 +7,8 @@ use std::io::{self, Write};
 
 use clap::ValueEnum;
 use redlatch_link::exit::{ExitCode, Failure};
-use serde::Serialize;
+
+use crate::answer::Answer;
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -27,11 +28,11 @@ pub(crate) enum Reader {
     Gone,
 }
 
-/// Prints a value as JSON, or as the text that `table` makes of it.
+/// Prints an answer as one line of JSON, or as the text that `table` makes of it.
 ///
 /// # Errors
 /// As from [`put`].
-pub(crate) fn print<T: Serialize>(
+pub(crate) fn print<T: Answer>(
     format: Format,
     value: &T,
     table: impl FnOnce(&T) -> String,
@@ -67,45 +68,10 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// The largest integer that every JSON reader keeps exactly (RFC 8259 §6).
-const EXACT_MAX: u64 = (1 << 53) - 1;
-
-/// A value as one line of JSON. An integer that some readers would round is printed as text.
-pub(crate) fn json<T: Serialize>(value: &T) -> String {
-    let tree = serde_json::to_value(value);
-    let text = match tree {
-        Ok(mut tree) => match make_exact(&mut tree) {
-            true => serde_json::to_string(&tree),
-            false => serde_json::to_string(value),
-        },
-        Err(_) => serde_json::to_string(value),
-    };
+/// An answer as one line of JSON.
+pub(crate) fn json<T: Answer>(answer: &T) -> String {
     // Our own types have string keys only, so this cannot fail.
-    text.unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
-}
-
-/// Turns integers beyond [`EXACT_MAX`] into text, and says whether there was one.
-fn make_exact(value: &mut serde_json::Value) -> bool {
-    use serde_json::Value;
-    match value {
-        Value::Number(number) => {
-            let rounded = number.as_u64().is_some_and(|n| n > EXACT_MAX)
-                || number
-                    .as_i64()
-                    .is_some_and(|n| n.unsigned_abs() > EXACT_MAX);
-            if rounded {
-                *value = Value::String(number.to_string());
-            }
-            rounded
-        }
-        Value::Array(items) => items
-            .iter_mut()
-            .fold(false, |any, item| make_exact(item) | any),
-        Value::Object(fields) => fields
-            .values_mut()
-            .fold(false, |any, field| make_exact(field) | any),
-        _ => false,
-    }
+    serde_json::to_string(answer).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
 }
 
 /// Rows under their headings, columns aligned by two blanks.
@@ -169,17 +135,6 @@ fn civil(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fault_050_no_reader_of_json_rounds_a_number() {
-        let exact = serde_json::json!({"epoch": EXACT_MAX, "list": [0, 1.5, -1]});
-        assert_eq!(json(&exact), exact.to_string());
-        for n in [EXACT_MAX + 1, EXACT_MAX + 2, u64::MAX] {
-            let shown = json(&serde_json::json!({"a": {"epoch": [n]}}));
-            assert_eq!(shown, format!("{{\"a\":{{\"epoch\":[\"{n}\"]}}}}"));
-        }
-        assert_eq!(json(&i64::MIN), format!("\"{}\"", i64::MIN));
-    }
 
     #[test]
     fn a_reader_that_is_gone_is_no_failure_and_a_full_disk_is_one() {

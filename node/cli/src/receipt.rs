@@ -12,8 +12,8 @@ use redlatch_types::event::Event;
 use redlatch_types::policy::{Demand, Policy};
 use redlatch_types::receipt::{Receipt, ReceiptError, Verified, verify_for};
 use redlatch_types::{Canonical, IntentDigest, LatchNumber, MarkerNumber, TickNumber};
-use serde_json::json;
 
+use crate::answer::{Invalid, Proof, Told, Valid};
 use crate::client::Client;
 use crate::output::Format;
 use crate::{Common, Done, describe, output};
@@ -98,10 +98,7 @@ async fn get(leaf: &Leaf, wait: u64, common: &Common) -> Done {
         .ok_or_else(|| Failure::new(ExitCode::Usage, "no leaf is named"))?;
     let client = Client::open(common, "operator")?;
     let receipt = client.nodes.receipt(at, Duration::from_secs(wait)).await?;
-    match common.output {
-        Format::Table => output::put(&receipt)?,
-        Format::Json => output::put(&(output::json(&json!({ "receipt": receipt })) + "\n"))?,
-    };
+    output::print(common.output, &Proof { receipt }, |it| it.receipt.clone())?;
     Ok(0)
 }
 
@@ -135,8 +132,11 @@ fn verify(receipt: &Path, policy: &Path, format: Format) -> Done {
             let text = error.to_string();
             match format {
                 Format::Json => {
-                    let answer = json!({ "valid": false, "reason": text });
-                    output::put(&(output::json(&answer) + "\n"))?;
+                    let answer = Invalid {
+                        valid: false,
+                        reason: text,
+                    };
+                    output::print(format, &answer, |it| it.reason.clone())?;
                 }
                 Format::Table => output::note(&text),
             }
@@ -165,36 +165,32 @@ fn show(
     };
     let seen = output::time(verified.time_s.saturating_mul(1_000));
     let word = event.map_or("unknown to this build", Event::word);
-    let answer = json!({
-        "valid": true,
-        "proves": "history only",
-        "origin": verified.origin.to_string(),
-        "position": verified.index,
-        "tree_size": verified.size,
-        "root": verified.root.to_string(),
-        "seen_at": seen,
-        "group": group,
-        "event": word,
-        "fields": event.map(describe::fields),
-    });
-    output::print(format, &answer, |_| {
+    let answer = Valid {
+        valid: true,
+        proves: "history only".to_owned(),
+        origin: verified.origin.to_string(),
+        position: verified.index.into(),
+        tree_size: verified.size.into(),
+        root: verified.root.to_string(),
+        seen_at: seen,
+        group: group.to_owned(),
+        told: event.map_or(Told::Unknown, describe::told),
+    };
+    output::print(format, &answer, |answer| {
         let mut pairs = vec![
             ("valid", format!("yes, by the policy's {group}")),
-            ("origin", verified.origin.to_string()),
+            ("origin", answer.origin.clone()),
             (
                 "position",
-                format!("{} of {} leaves", verified.index, verified.size),
+                format!("{} of {} leaves", answer.position, answer.tree_size),
             ),
-            ("root", verified.root.to_string()),
-            ("seen at", seen),
+            ("root", answer.root.clone()),
+            ("seen at", answer.seen_at.clone()),
             ("event", word.to_owned()),
         ];
-        let fields = event.map(describe::fields).unwrap_or_default();
-        for (key, value) in &fields {
-            let text = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
-            pairs.push((key.as_str(), text));
+        let fields = describe::fields(&answer.told);
+        for (key, text) in &fields {
+            pairs.push((key.as_str(), text.clone()));
         }
         output::lines(&pairs) + HISTORY_ONLY
     })

@@ -27,9 +27,9 @@ use redlatch_types::event::Event;
 use redlatch_types::mandate::NegativeVerb;
 use redlatch_types::records::{ActionClass, RaiseOrderV1, RedScope, Text};
 use redlatch_types::{Canonical, Digest};
-use serde_json::json;
 use tonic::Status;
 
+use crate::answer::Raised;
 use crate::client::{Client, random};
 use crate::{Common, Done, output};
 
@@ -141,17 +141,17 @@ async fn raise(client: &Client, arguments: &Raise, common: &Common) -> Done {
             failure.hint(repeat)
         }
     })?;
-    let number = raised.outbox_epoch;
-    let answer = json!({
-        "outbox_epoch": number,
-        "order_id": order_id.to_string(),
-        "scope": scope_text(&order.scope),
-    });
-    output::print(common.output, &answer, |_| {
+    let answer = Raised {
+        outbox_epoch: raised.outbox_epoch.into(),
+        order_id: order_id.to_string(),
+        scope: scope_text(&order.scope),
+    };
+    output::print(common.output, &answer, |answer| {
+        let number = answer.outbox_epoch;
         output::lines(&[
             ("RED", format!("{number}, durable in the sentinel's outbox")),
-            ("scope", scope_text(&order.scope)),
-            ("order", order_id.to_string()),
+            ("scope", answer.scope.clone()),
+            ("order", answer.order_id.clone()),
             ("next", "redlatch red show".to_owned()),
         ])
     })?;

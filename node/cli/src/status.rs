@@ -7,8 +7,8 @@ use futures::future::join_all;
 use redlatch_link::exit::Fails;
 use redlatch_link::nodes::CallError;
 use redlatch_proto::v1::ClusterResponse;
-use serde::Serialize;
 
+use crate::answer::{Decimal, Node, State, Status};
 use crate::client::Client;
 use crate::{Common, Done, output};
 
@@ -20,46 +20,6 @@ const ERROR: u8 = 1;
 const STOPPED: u8 = 2;
 
 const ASK: Duration = Duration::from_secs(3);
-
-#[derive(Debug, Serialize)]
-struct Report {
-    organism: String,
-    organism_name: String,
-    development: bool,
-    state: &'static str,
-    mode: String,
-    autonomy_epoch: u64,
-    quorum_key_epoch: u64,
-    roster_epoch: u64,
-    live_intents: u64,
-    live_transactions: u64,
-    stops: BTreeSet<String>,
-    nodes: Vec<Node>,
-}
-
-#[derive(Debug, Default, Serialize)]
-struct Node {
-    name: String,
-    address: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unreachable: Option<String>,
-    role: String,
-    leader: String,
-    term: u64,
-    last_log: u64,
-    applied: u64,
-    tree_size: u64,
-    cosigned_size: u64,
-    state_time_ms: u64,
-    clock_skew_ms: i64,
-    clock_fit: bool,
-    held_reds: u64,
-    degraded: String,
-    build_id: String,
-    /// What the state comes to, and after how many leaves.
-    state_digest: String,
-    state_digest_size: u64,
-}
 
 pub(crate) async fn run(common: &Common) -> Done {
     let client = Client::open(common, "operator")?;
@@ -105,19 +65,19 @@ fn node(name: &str, address: &str, answer: &Result<ClusterResponse, CallError>) 
             unreachable: None,
             role: shown.role.clone(),
             leader: shown.leader.clone(),
-            term: shown.term,
-            last_log: shown.last_log,
-            applied: shown.applied,
-            tree_size: shown.tree_size,
-            cosigned_size: shown.cosigned_size,
-            state_time_ms: shown.state_time_ms,
-            clock_skew_ms: difference(shown.clock_ms, shown.state_time_ms),
+            term: shown.term.into(),
+            last_log: shown.last_log.into(),
+            applied: shown.applied.into(),
+            tree_size: shown.tree_size.into(),
+            cosigned_size: shown.cosigned_size.into(),
+            state_time_ms: shown.state_time_ms.into(),
+            clock_skew_ms: Decimal(difference(shown.clock_ms, shown.state_time_ms)),
             clock_fit: shown.clock_fit,
-            held_reds: shown.held_reds,
+            held_reds: shown.held_reds.into(),
             degraded: shown.degraded.clone(),
             build_id: shown.build_id.clone(),
             state_digest: state.map_or(String::new(), |it| hex::encode(&it.digest)),
-            state_digest_size: state.map_or(0, |it| it.tree_size),
+            state_digest_size: state.map_or(0, |it| it.tree_size).into(),
         },
     }
 }
@@ -130,7 +90,7 @@ fn judge(
     client: &Client,
     nodes: Vec<Node>,
     answers: &[Result<ClusterResponse, CallError>],
-) -> (Report, u8) {
+) -> (Status, u8) {
     let answered = || answers.iter().flatten();
     // The node that has applied most knows most.
     let best = answered().max_by_key(|shown| shown.applied).cloned();
@@ -140,28 +100,28 @@ fn judge(
     let majority = answered().count() > answers.len() / 2;
     let led = answered().any(|shown| shown.role == "leader");
     let (state, code) = match (stops.is_empty() && !held, majority && led) {
-        (false, _) => ("stopped", STOPPED),
-        (true, true) => ("green", GREEN),
-        (true, false) => ("unavailable", ERROR),
+        (false, _) => (State::Stopped, STOPPED),
+        (true, true) => (State::Green, GREEN),
+        (true, false) => (State::Unavailable, ERROR),
     };
-    let report = Report {
+    let report = Status {
         organism: client.genesis.organism_id().to_string(),
         organism_name: client.genesis.organism_name.to_string(),
         development: best.development,
         state,
         mode: best.active_mode,
-        autonomy_epoch: best.autonomy_epoch,
-        quorum_key_epoch: best.quorum_key_epoch,
-        roster_epoch: best.roster_epoch,
-        live_intents: best.live_intents,
-        live_transactions: best.live_transactions,
+        autonomy_epoch: best.autonomy_epoch.into(),
+        quorum_key_epoch: best.quorum_key_epoch.into(),
+        roster_epoch: best.roster_epoch.into(),
+        live_intents: best.live_intents.into(),
+        live_transactions: best.live_transactions.into(),
         stops,
         nodes,
     };
     (report, code)
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &Status) -> String {
     let kind = if report.development {
         " (development)"
     } else {
@@ -171,7 +131,7 @@ fn text(report: &Report) -> String {
         "" => "no genesis is applied yet".to_owned(),
         mode => format!("{mode} at epoch {}", report.autonomy_epoch),
     };
-    let key = match report.quorum_key_epoch {
+    let key = match report.quorum_key_epoch.0 {
         0 => "none yet".to_owned(),
         epoch => format!("epoch {epoch}"),
     };
@@ -180,7 +140,7 @@ fn text(report: &Report) -> String {
             "organism",
             format!("{} {}{kind}", report.organism_name, report.organism),
         ),
-        ("state", report.state.to_owned()),
+        ("state", report.state.word().to_owned()),
         ("mode", mode),
         ("quorum key", key),
         (
@@ -228,7 +188,7 @@ fn row(node: &Node) -> Vec<String> {
     if !node.clock_fit {
         notes.push("clock_unfit".to_owned());
     }
-    if node.held_reds > 0 {
+    if node.held_reds.0 > 0 {
         notes.push(format!("{} REDs held", node.held_reds));
     }
     if !node.degraded.is_empty() {
@@ -243,7 +203,7 @@ fn row(node: &Node) -> Vec<String> {
         node.tree_size.to_string(),
         node.cosigned_size.to_string(),
         state(node),
-        output::time(node.state_time_ms),
+        output::time(node.state_time_ms.0),
         if node.clock_fit { "fit" } else { "unfit" }.to_owned(),
         notes.join("; "),
     ]

@@ -24,6 +24,7 @@ use super::repository::text;
 use super::timeline::{below, expect, leaf, short, typed};
 use super::tool::Tool;
 use crate::Common;
+use crate::answer::Running;
 use crate::client::Client;
 use crate::output::Format;
 
@@ -162,7 +163,7 @@ impl Stage {
             // No line at all is told apart below.
             let _ = world::timeout(READY, out.read_line(&mut line)).await;
         }
-        let answer: Value = serde_json::from_str(&line).map_err(|_| {
+        let answer: Running = serde_json::from_str(&line).map_err(|_| {
             let log = file::read_file(&self.organism.join("logs/dev.log")).unwrap_or_default();
             let said = String::from_utf8_lossy(&log).into_owned();
             Failure::new(
@@ -170,14 +171,8 @@ impl Stage {
                 format!("the processes are not ready:\n{said}"),
             )
         })?;
-        let shown = |key: &str| answer[key].as_array().cloned().unwrap_or_default();
-        for process in shown("nodes").into_iter().chain(shown("parties")) {
-            let pid = process["pid"]
-                .as_u64()
-                .and_then(|it| u32::try_from(it).ok());
-            if let (Some(name), Some(pid)) = (process["name"].as_str(), pid) {
-                self.pids.insert(name.to_owned(), pid);
-            }
+        for process in answer.nodes.into_iter().chain(answer.parties) {
+            self.pids.insert(process.name, process.pid);
         }
         expect(self.pids.len() == 9, "nine processes", self.pids.len())
     }

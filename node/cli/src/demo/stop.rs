@@ -6,7 +6,7 @@ use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::world::{self, Monotonic};
 use redlatch_types::event::Event;
 use redlatch_types::records::Verdict;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
 use super::evidence;
 use super::journal::{Journal, whole};
@@ -14,6 +14,7 @@ use super::landing::{self, Landing, Step};
 use super::repository::Repository;
 use super::stage::Stage;
 use super::timeline::{below, expect, held, leaf, scene, short, typed};
+use crate::answer::{Status, Stop as Shown, View};
 use crate::red::scope_text;
 
 /// What is stopped.
@@ -169,31 +170,33 @@ impl Stop {
 async fn hold(stage: &Stage) -> Result<(), Failure> {
     let until = Monotonic::now().plus(STOP);
     loop {
-        let shown = answer(stage, &["red", "show"], 0).await?;
-        let held = shown["hold"]["held"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        let held: Vec<&str> = held.iter().filter_map(Value::as_str).collect();
-        if held.contains(&SCOPE) {
+        let shown: Shown = answer(stage, &["red", "show"], 0).await?;
+        if let View::Seen(hold) = &shown.hold
+            && hold.held.iter().any(|it| it == SCOPE)
+        {
             return below(
                 "HOLD",
-                &format!("{}, signed by the actuator", held.join(" ")),
+                &format!("{}, signed by the actuator", hold.held.join(" ")),
             );
         }
         let late = Monotonic::now() >= until;
-        expect(!late, format!("HOLD of {SCOPE}"), &shown["hold"])?;
+        let seen = format!("{:?}", shown.hold);
+        expect(!late, format!("HOLD of {SCOPE}"), seen)?;
         world::sleep(LOOK).await;
     }
 }
 
 /// A command's answer in JSON.
-async fn answer(stage: &Stage, command: &[&str], code: i32) -> Result<Value, Failure> {
+async fn answer<T: DeserializeOwned>(
+    stage: &Stage,
+    command: &[&str],
+    code: i32,
+) -> Result<T, Failure> {
     let mut arguments = vec!["--dir", stage.dir(), "-o", "json"];
     arguments.extend(command);
     let ran = stage.tool.run(&arguments).await?.ended_with(code)?;
     serde_json::from_str(&ran.out).map_err(|error| {
-        let text = format!("expected JSON from {command:?}: {error}");
+        let text = format!("expected an answer from {command:?}: {error}");
         Failure::new(ExitCode::Error, text)
     })
 }
@@ -223,17 +226,13 @@ async fn refused_landing(stage: &Stage, repository: &Repository) -> Result<(), F
 /// The cluster says by itself that it is stopped.
 async fn stopped(stage: &Stage) -> Result<(), Failure> {
     typed("redlatch --dir organism status")?;
-    let status = answer(stage, &["status"], STOPPED).await?;
-    let stops = status["stops"].as_array().cloned().unwrap_or_default();
-    for stop in stops.iter().filter_map(Value::as_str) {
+    let status: Status = answer(stage, &["status"], STOPPED).await?;
+    for stop in &status.stops {
         below("stop", stop)?;
     }
-    let (mode, epoch) = (&status["mode"], &status["autonomy_epoch"]);
-    below(
-        "mode",
-        &format!("{} at epoch {epoch}", mode.as_str().unwrap_or_default()),
-    )?;
-    expect(!stops.is_empty(), "a stop in status", "none")
+    let (mode, epoch) = (&status.mode, status.autonomy_epoch);
+    below("mode", &format!("{mode} at epoch {epoch}"))?;
+    expect(!status.stops.is_empty(), "a stop in status", "none")
 }
 
 /// Asserts from every node's whole journal that nothing positive follows the latch.

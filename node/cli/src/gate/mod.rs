@@ -24,8 +24,8 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use redlatch_link::exit::{ExitCode, Failure};
-use serde_json::json;
 
+use crate::answer::{Installed, OpenClaims, Post, count};
 use crate::attest::{self, Attest};
 use crate::{Common, Done, output};
 
@@ -72,16 +72,20 @@ pub(crate) async fn run(command: &GateCommand, common: &Common) -> Done {
             .map_err(hooks::ended)?,
         GateCommand::Reconcile { repo } => {
             let left = hooks::reconcile(&config(common)?, repo).await?;
-            let answer = json!({ "open": left });
-            output::print(common.output, &answer, |_| format!("open claims  {left}\n"))?;
+            let answer = OpenClaims { open: count(left) };
+            output::print(common.output, &answer, |it| {
+                format!("open claims  {}\n", it.open)
+            })?;
         }
         GateCommand::Install { repo } => {
             let config = config(common)?;
             config::Gate::load(&config)?;
             install::install(repo, &config)?;
-            let answer = json!({ "installed": repo });
-            output::print(common.output, &answer, |_| {
-                format!("installed  {}\n", repo.display())
+            let answer = Installed {
+                installed: repo.display().to_string(),
+            };
+            output::print(common.output, &answer, |it| {
+                format!("installed  {}\n", it.installed)
             })?;
         }
         GateCommand::Check { repo } => {
@@ -90,12 +94,12 @@ pub(crate) async fn run(command: &GateCommand, common: &Common) -> Done {
             if let Some(repo) = repo {
                 install::check(repo, &config)?;
             }
-            let answer = json!({ "subject": gate.post.subject.to_string(), "repository": gate.post.repository.to_string() });
-            output::print(common.output, &answer, |_| {
-                format!(
-                    "ok: {} of repository {}\n",
-                    gate.post.subject, gate.post.repository
-                )
+            let answer = Post {
+                subject: gate.post.subject.to_string(),
+                repository: gate.post.repository.to_string(),
+            };
+            output::print(common.output, &answer, |it| {
+                format!("ok: {} of repository {}\n", it.subject, it.repository)
             })?;
         }
         GateCommand::Attest(arguments) => return attest::run(arguments, common).await,

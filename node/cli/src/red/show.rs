@@ -9,22 +9,11 @@ use redlatch_proto::v1::hold_line_client::HoldLineClient;
 use redlatch_types::event::Event;
 use redlatch_types::records::{PermitBeatV1, RedScope, RedVerdictV1, SentinelRedOutboxV1};
 use redlatch_types::{Canonical, Envelope, LatchNumber};
-use serde_json::{Value, json};
 
 use super::{of_status, scope_text, sentinel};
+use crate::answer::{Decimal, Hold, Latch, Outbox, OutboxEntry, Stop, View};
 use crate::client::{Client, random};
 use crate::{Common, Done, output};
-
-/// A latch as the journal tells it.
-#[derive(Default)]
-struct Latch {
-    outbox_epoch: u64,
-    scopes: Vec<RedScope>,
-    reason: String,
-    latched: u64,
-    terminal: Option<u64>,
-    acknowledged: Option<u64>,
-}
 
 pub(super) async fn run(client: &Client, common: &Common) -> Done {
     let outbox = outbox(client).await;
@@ -42,43 +31,53 @@ pub(super) async fn run(client: &Client, common: &Common) -> Done {
     {
         return Err(failure.clone());
     }
-    let answer = json!({
-        "outbox": shown(&outbox, outbox_json),
-        "latches": shown(&latches, latches_json),
-        "hold": shown(&hold, hold_json),
-    });
-    output::print(common.output, &answer, |_| {
-        let parts = [
-            outbox.as_ref().map_or_else(silent("sentinel"), outbox_text),
-            latches
-                .as_ref()
-                .map_or_else(silent("journal"), latches_text),
-            hold.as_ref().map_or_else(silent("actuator"), hold_text),
-        ];
-        parts.join("\n")
-    })?;
+    let answer = Stop {
+        outbox: view(outbox),
+        latches: view(latches),
+        hold: view(hold),
+    };
+    output::print(common.output, &answer, text)?;
     Ok(0)
 }
 
-fn silent(who: &'static str) -> impl Fn(&Failure) -> String {
-    move |failure| format!("{who}: {}\n", failure.text)
+fn text(stop: &Stop) -> String {
+    let parts = [
+        view_text(&stop.outbox, "sentinel", outbox_text),
+        view_text(&stop.latches, "journal", |it| latches_text(it)),
+        view_text(&stop.hold, "actuator", hold_text),
+    ];
+    parts.join("\n")
 }
 
-fn shown<T>(part: &Result<T, Failure>, json: fn(&T) -> Value) -> Value {
+fn view<T>(part: Result<T, Failure>) -> View<T> {
     match part {
-        Ok(part) => json(part),
-        Err(failure) => json!({ "error": failure.text }),
+        Ok(part) => View::Seen(part),
+        Err(failure) => View::Silent {
+            error: failure.text,
+        },
     }
 }
 
-async fn outbox(client: &Client) -> Result<v1::OutboxResponse, Failure> {
+fn view_text<T>(view: &View<T>, who: &str, text: impl FnOnce(&T) -> String) -> String {
+    match view {
+        View::Seen(part) => text(part),
+        View::Silent { error } => format!("{who}: {error}\n"),
+    }
+}
+
+async fn outbox(client: &Client) -> Result<Outbox, Failure> {
     let mut sentinel = sentinel(client)?;
     let asked = sentinel.outbox(v1::OutboxRequest {});
-    match world::timeout(client.deadline, asked).await {
-        Ok(Ok(answer)) => Ok(answer.into_inner()),
-        Ok(Err(status)) => Err(of_status(&status)),
-        Err(late) => Err(late_failure(&late)),
-    }
+    let answer = match world::timeout(client.deadline, asked).await {
+        Ok(Ok(answer)) => answer.into_inner(),
+        Ok(Err(status)) => return Err(of_status(&status)),
+        Err(late) => return Err(late_failure(&late)),
+    };
+    Ok(Outbox {
+        head: answer.head.into(),
+        health: answer.health,
+        open: answer.entries.iter().map(entry).collect(),
+    })
 }
 
 fn late_failure(late: &world::DeadlinePassed) -> Failure {
@@ -92,47 +91,39 @@ fn verdict_of(envelope: &Envelope) -> Option<(u64, RedVerdictV1)> {
     Some((record.outbox_epoch.0, verdict))
 }
 
-fn entry_row(entry: &v1::OutboxEntry) -> Option<(u64, String, String)> {
-    let (number, verdict) = verdict_of(&Envelope::from_canonical(&entry.entry).ok()?)?;
-    let scope = RedScope::from_open(verdict.scope_kind, &verdict.scope_value);
-    let scope = scope.map_or_else(|| "everything".to_owned(), |scope| scope_text(&scope));
-    Some((number, scope, verdict.reason.to_string()))
+/// An entry as far as it can be read: one that cannot stops everything.
+fn entry(entry: &v1::OutboxEntry) -> OutboxEntry {
+    let envelope = Envelope::from_canonical(&entry.entry).ok();
+    let read = envelope.as_ref().and_then(verdict_of);
+    let scope = read
+        .as_ref()
+        .and_then(|(_, it)| RedScope::from_open(it.scope_kind, &it.scope_value));
+    OutboxEntry {
+        outbox_epoch: read.as_ref().map(|(number, _)| Decimal(*number)),
+        scope: scope_text(&scope.unwrap_or(RedScope::Everything)),
+        reason: read.map_or_else(String::new, |(_, it)| it.reason.to_string()),
+        progress: entry.progress.clone(),
+        latch: entry.latch.map(Decimal),
+    }
 }
 
-fn outbox_json(outbox: &v1::OutboxResponse) -> Value {
-    let entries: Vec<Value> = outbox
-        .entries
-        .iter()
-        .filter_map(|entry| {
-            let (number, scope, reason) = entry_row(entry)?;
-            let (progress, latch) = (&entry.progress, entry.latch);
-            Some(
-                json!({ "outbox_epoch": number, "scope": scope, "reason": reason,
-                         "progress": progress, "latch": latch }),
-            )
-        })
-        .collect();
-    json!({ "head": outbox.head, "health": outbox.health, "open": entries })
-}
-
-fn outbox_text(outbox: &v1::OutboxResponse) -> String {
+fn outbox_text(outbox: &Outbox) -> String {
     let head = format!(
         "outbox of the sentinel: {} entries signed, {} open; {}\n",
         outbox.head,
-        outbox.entries.len(),
+        outbox.open.len(),
         outbox.health
     );
     let rows: Vec<Vec<String>> = outbox
-        .entries
+        .open
         .iter()
-        .filter_map(|entry| {
-            let (number, scope, reason) = entry_row(entry)?;
-            Some(vec![
-                number.to_string(),
+        .map(|entry| {
+            vec![
+                place(entry.outbox_epoch),
                 entry.progress.clone(),
-                scope,
-                reason,
-            ])
+                entry.scope.clone(),
+                entry.reason.clone(),
+            ]
         })
         .collect();
     if rows.is_empty() {
@@ -141,7 +132,7 @@ fn outbox_text(outbox: &v1::OutboxResponse) -> String {
     head + &output::table(&["RED", "PROGRESS", "SCOPE", "REASON"], &rows)
 }
 
-async fn latches(client: &Client) -> Result<BTreeMap<LatchNumber, Latch>, Failure> {
+async fn latches(client: &Client) -> Result<Vec<Latch>, Failure> {
     let mut latches: BTreeMap<LatchNumber, Latch> = BTreeMap::new();
     let mut leaves = client.nodes.journal(0, false, client.deadline).await?;
     loop {
@@ -150,62 +141,58 @@ async fn latches(client: &Client) -> Result<BTreeMap<LatchNumber, Latch>, Failur
             .await
             .map_err(|status| of_status(&status))?;
         let Some(leaf) = leaf else {
-            return Ok(latches);
+            return Ok(latches.into_values().collect());
         };
-        let at = leaf.position;
+        let at = Some(Decimal(leaf.position));
         match Event::from_canonical(&leaf.leaf) {
             Ok(Event::RedLatched(receipt, _, ground, envelope)) => {
                 let verdict = verdict_of(&envelope);
                 let latch = Latch {
-                    outbox_epoch: receipt.sentinel_outbox_epoch.0,
-                    scopes: ground.scopes,
+                    latch: receipt.latch_epoch.0.into(),
+                    outbox_epoch: receipt.sentinel_outbox_epoch.0.into(),
+                    scopes: ground.scopes.iter().map(scope_text).collect(),
                     reason: verdict.map_or_else(String::new, |(_, it)| it.reason.to_string()),
-                    latched: at,
-                    ..Latch::default()
+                    latched_at: leaf.position.into(),
+                    terminal_at: None,
+                    acknowledged_at: None,
                 };
                 latches.insert(receipt.latch_epoch, latch);
             }
-            Ok(Event::SafetyTerminal(latch, _)) => {
-                latches.entry(latch).or_default().terminal = Some(at);
+            // The journal has no end of a latch before the latch.
+            Ok(Event::SafetyTerminal(number, _)) => {
+                if let Some(latch) = latches.get_mut(&number) {
+                    latch.terminal_at = at;
+                }
             }
-            Ok(Event::OutboxAcknowledged(latch, _)) => {
-                latches.entry(latch).or_default().acknowledged = Some(at);
+            Ok(Event::OutboxAcknowledged(number, _)) => {
+                if let Some(latch) = latches.get_mut(&number) {
+                    latch.acknowledged_at = at;
+                }
             }
             _ => {}
         }
     }
 }
 
-fn scopes_text(scopes: &[RedScope]) -> String {
-    let scopes: Vec<String> = scopes.iter().map(scope_text).collect();
-    scopes.join(" ")
+/// A number that may be missing.
+fn place(number: Option<Decimal>) -> String {
+    number.map_or_else(|| "-".to_owned(), |number| number.to_string())
 }
 
-fn latches_json(latches: &BTreeMap<LatchNumber, Latch>) -> Value {
-    let latches = latches.iter().map(|(number, latch)| {
-        let scopes: Vec<String> = latch.scopes.iter().map(scope_text).collect();
-        json!({ "latch": number.0, "outbox_epoch": latch.outbox_epoch, "scopes": scopes,
-                "reason": latch.reason, "latched_at": latch.latched,
-                "terminal_at": latch.terminal, "acknowledged_at": latch.acknowledged })
-    });
-    Value::Array(latches.collect())
-}
-
-fn latches_text(latches: &BTreeMap<LatchNumber, Latch>) -> String {
+fn latches_text(latches: &[Latch]) -> String {
     if latches.is_empty() {
         return "journal: nothing is latched\n".to_owned();
     }
-    let place = |at: Option<u64>| at.map_or_else(|| "-".to_owned(), |at| at.to_string());
     let rows: Vec<Vec<String>> = latches
         .iter()
-        .map(|(number, latch)| {
+        .map(|latch| {
             vec![
-                number.to_string(),
+                latch.latch.to_string(),
                 latch.outbox_epoch.to_string(),
-                latch.latched.to_string(),
-                place(latch.terminal),
-                place(latch.acknowledged),
-                scopes_text(&latch.scopes),
+                latch.latched_at.to_string(),
+                place(latch.terminal_at),
+                place(latch.acknowledged_at),
+                latch.scopes.join(" "),
                 latch.reason.clone(),
             ]
         })
@@ -217,7 +204,7 @@ fn latches_text(latches: &BTreeMap<LatchNumber, Latch>) -> String {
 }
 
 /// The permit beat, checked against the actuator's key and a nonce.
-async fn hold(client: &Client) -> Result<PermitBeatV1, Failure> {
+async fn hold(client: &Client) -> Result<Hold, Failure> {
     let link = client.hold_line()?;
     let mut line = HoldLineClient::with_interceptor(link.channel(), link.introduction());
     let nonce = random();
@@ -233,24 +220,23 @@ async fn hold(client: &Client) -> Result<PermitBeatV1, Failure> {
     let beat = beat.filter(|beat| beat.key == client.genesis.roster.actuator.key);
     let beat = beat.and_then(|beat| beat.open::<PermitBeatV1>().ok());
     let beat = beat.map(|signed| signed.record().clone());
-    beat.filter(|beat| beat.nonce == nonce).ok_or_else(|| {
+    let beat = beat.filter(|beat| beat.nonce == nonce).ok_or_else(|| {
         let text = "the answer is not the actuator's own";
         Failure::new(ExitCode::Error, text)
+    })?;
+    Ok(Hold {
+        held: beat.held.iter().map(scope_text).collect(),
+        sentinel: beat.sentinel.word().to_owned(),
+        seen_outbox_epoch: beat.seen_outbox_epoch.0.into(),
     })
 }
 
-fn hold_json(beat: &PermitBeatV1) -> Value {
-    let held: Vec<String> = beat.held.iter().map(scope_text).collect();
-    json!({ "held": held, "sentinel": beat.sentinel.word(),
-            "seen_outbox_epoch": beat.seen_outbox_epoch.0 })
-}
-
-fn hold_text(beat: &PermitBeatV1) -> String {
-    let held = if beat.held.is_empty() {
+fn hold_text(hold: &Hold) -> String {
+    let held = if hold.held.is_empty() {
         "nothing".to_owned()
     } else {
-        scopes_text(&beat.held)
+        hold.held.join(" ")
     };
-    let (seen, line) = (beat.seen_outbox_epoch, beat.sentinel);
+    let (seen, line) = (hold.seen_outbox_epoch, &hold.sentinel);
     format!("HOLD of the actuator: {held}; sentinel {line}, RED {seen} stored\n")
 }
