@@ -157,8 +157,9 @@ fn unfenced_variant(
     };
     let mut candidates = functions(sources, DECIDE, &name);
     if let Some(module) = module.filter(|module| module != "self") {
-        let stem = format!("/{module}.rs");
-        candidates.retain(|it| it.source.path.ends_with(&stem));
+        let stems = [format!("/{module}.rs"), format!("/{module}/mod.rs")];
+        let of_module = |path: &str| stems.iter().any(|stem| path.ends_with(stem));
+        candidates.retain(|it| of_module(&it.source.path));
     }
     if candidates.is_empty() {
         return vec![Finding::new(

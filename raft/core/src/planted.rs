@@ -9,5 +9,79 @@ redlatch_types::planted_bugs! {
         RedLatchedAgain,
         /// A command that comes once more is refused, though it was carried out.
         RepeatRefused,
+        /// An activation passes a latch or freeze.
+        ActivationUnfenced,
+        /// An activation does not wait for its time.
+        ActivatedBeforeItsTime,
+        /// An activation never lapses.
+        ActivatedAfterItsTime,
+        /// A claim never lapses.
+        ClaimedAfterItsTime,
+        /// A reset leaves the tiers of its scope as they were.
+        ResetKeepsTiers,
+        /// A reset passes though it leaves grounds out.
+        ResetForgetsGrounds,
+        /// A latch stops nothing.
+        LatchUnseen,
+        /// A ground stops nothing.
+        FreezeUnseen,
+        /// What was issued under an earlier epoch goes on.
+        EpochUnfenced,
+        /// Two steps of an intent share an entry.
+        StepsShareAnEntry,
+        /// Any variant decides.
+        VariantUnchecked,
+        /// The verdict is not looked at.
+        GreenUnchecked,
+        /// A decided intent is decided again.
+        DecidedTwice,
+        /// Votes count that no sheet fixed.
+        VotesOutsideTheSheet,
+        /// Fewer approvals than the threshold are enough.
+        ThresholdUnchecked,
+        /// Fewer domains than the floor are enough.
+        DomainsUnchecked,
+        /// The quorum's record is believed as it is signed.
+        DecisionBelieved,
+        /// Whoever proposed may approve.
+        ProposerApproves,
+        /// An approval serves an intent that it is not about.
+        ApprovalServesAnyIntent,
+        /// A key approves for whoever was asked.
+        KeyOfAnybody,
+        /// What an assertion claims is not compared.
+        ClaimsUnchecked,
+        /// Two approvals of one person are two.
+        PersonCountsTwice,
+        /// An amendment lowers floors.
+        FloorsLowered,
+        /// An amendment follows another constitution.
+        AmendmentOfAnother,
+        /// A subject promotes itself.
+        PromotesItself,
+        /// Evidence of one tuple promotes another.
+        PromotionOfAnotherTuple,
+        /// A promotion needs no data.
+        PromotionWithoutData,
+        /// The last person who could decide loses the key.
+        LastKeyRevoked,
+        /// One key stands for two parties.
+        KeyInTwoPlaces,
+        /// A resource that moved on is written all the same.
+        StaleHeadAccepted,
+        /// A caller acts in a realm that is not its own.
+        RealmUnchecked,
+        /// Two transactions hold one resource.
+        ReservationIgnored,
+        /// A budget never ends.
+        BudgetIgnored,
+        /// A transaction is ended for a reason that is not true.
+        AbortForNoReason,
+        /// The actuator's attempt is believed as it is.
+        MandateUnchecked,
+        /// Any key starts a safety transaction.
+        AnybodyActuates,
+        /// A RED that cannot be read latches nothing.
+        UnreadableRedIgnored,
     }
 }

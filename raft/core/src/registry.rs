@@ -213,3 +213,157 @@ impl Classification {
         Digest::of(&(self.variant, self.tier, self.risk, self.effects.to_vec()).to_canonical())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use redlatch_types::records::{
+        ExternalResource, GitRef, LandPayload, ModePayload, ResetPayload, ResourceScope,
+        SwapPayload, Text,
+    };
+    use redlatch_types::{Bytes, GroundNumber};
+
+    use super::*;
+
+    /// A payload of every class that can be built without a journal around it.
+    fn payloads() -> Vec<ActionPayload> {
+        let swap = || SwapPayload {
+            resource: ExternalResource {
+                realm: "stage".parse().unwrap(),
+                path: Text::lossy("channels/stable"),
+            },
+            old: Bytes(vec![]),
+            new: Bytes(vec![1]),
+        };
+        vec![
+            ActionPayload::Land(LandPayload {
+                resource: GitRef {
+                    repository: "repo".parse().unwrap(),
+                    reference: Text::lossy("refs/heads/main"),
+                },
+                old: Bytes(vec![]),
+                new: Bytes(vec![1; 20]),
+            }),
+            ActionPayload::ReleasePromote(swap()),
+            ActionPayload::BlockRatify(swap()),
+            ActionPayload::BlockArchive(swap()),
+            ActionPayload::ExternalEffect(swap()),
+            ActionPayload::ModeActivate(ModePayload {
+                mode: Mode::HumanGated,
+                activates_at: 0,
+                gate_receipts_digest: Digest::ZERO,
+                rollback_plan_digest: Digest::ZERO,
+            }),
+            ActionPayload::ResetFrozen(ResetPayload {
+                grounds: vec![GroundNumber(1)],
+                cause: Text::default(),
+            }),
+            ActionPayload::VerifierSetChange(Vec::new()),
+        ]
+    }
+
+    /// A clause that matches every operational payload above.
+    fn clause() -> PolicyClauseV1 {
+        let scope = |realm: &str, prefix: &str| ResourceScope {
+            repository: realm.parse().unwrap(),
+            ref_prefix: Text::lossy(prefix),
+        };
+        PolicyClauseV1 {
+            clause_id: "all".parse().unwrap(),
+            action_classes: ActionClass::ALL.to_vec(),
+            risk_domains: RiskClass::ALL.to_vec(),
+            resource_environment_scope: vec![scope("repo", "refs/"), scope("stage", "channels/")],
+            required_gates: vec!["unit".parse().unwrap()],
+            runners: vec![redlatch_types::PublicKey([1; 32])],
+        }
+    }
+
+    #[test]
+    fn m1_i3_every_combination_has_a_complete_set_of_effects_or_is_refused() {
+        let mut reached = 0;
+        for ingress in Ingress::ALL {
+            for payload in payloads() {
+                for mode in Mode::ALL {
+                    for level in 0..=FEATURE_LEVEL {
+                        for clauses in [vec![], vec![clause()]] {
+                            let found = classify(*ingress, &payload, *mode, level, &clauses);
+                            let class = payload.class();
+                            match found {
+                                Ok(found) => {
+                                    reached += 1;
+                                    assert!(found.effects.contains(&Effect::SovereignMutation));
+                                    assert!(found.effects.contains(&Effect::CoordinationRecord));
+                                    assert!(mode_allows(*mode, class, found.variant), "{class}");
+                                    assert!(ingress_allows(*ingress, class));
+                                }
+                                Err(refusal) => assert!(matches!(
+                                    refusal,
+                                    Refusal::UnknownAction | Refusal::FeatureLevel
+                                )),
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        assert!(reached > 100, "{reached}");
+    }
+
+    #[test]
+    fn every_class_has_one_row_and_the_table_of_modes_holds_over_all_cells() {
+        for class in ActionClass::ALL {
+            assert_eq!(
+                ROWS.iter().filter(|r| r.action == *class).count(),
+                1,
+                "{class}"
+            );
+            for mode in Mode::ALL {
+                assert!(mode_allows(*mode, *class, AuthorityVariant::Human));
+                let policy = mode_allows(*mode, *class, AuthorityVariant::Policy);
+                let quorum = mode_allows(*mode, *class, AuthorityVariant::AgentQuorum);
+                match mode {
+                    Mode::HumanGated => assert!(!policy && !quorum, "{class}"),
+                    Mode::PolicyAutonomous => {
+                        assert_eq!(policy, class.is_operational());
+                        assert_eq!(quorum, class.is_operational());
+                    }
+                    Mode::FullAutonomy => assert_eq!(policy, class.is_operational()),
+                }
+            }
+        }
+        let never = [
+            ActionClass::KeyChange,
+            ActionClass::ResetFrozen,
+            ActionClass::ResolveEffect,
+            ActionClass::VerifierSetChange,
+        ];
+        for class in never {
+            let quorum = AuthorityVariant::AgentQuorum;
+            assert!(!mode_allows(Mode::FullAutonomy, class, quorum), "{class}");
+        }
+    }
+
+    #[test]
+    fn a_clause_decides_what_it_names_and_an_empty_list_names_nothing() {
+        let land = payloads().remove(0);
+        let mode = Mode::PolicyAutonomous;
+        let variant = |clauses: &[PolicyClauseV1]| {
+            classify(Ingress::Cli, &land, mode, 1, clauses).map(|c| c.variant)
+        };
+        assert_eq!(variant(&[]), Ok(AuthorityVariant::AgentQuorum));
+        assert_eq!(variant(&[clause()]), Ok(AuthorityVariant::Policy));
+        type Empty = fn(&mut PolicyClauseV1);
+        let empties: [Empty; 4] = [
+            |c| c.action_classes.clear(),
+            |c| c.risk_domains.clear(),
+            |c| c.resource_environment_scope.clear(),
+            |c| c.resource_environment_scope[0].ref_prefix = Text::default(),
+        ];
+        for empty in empties {
+            let mut clause = clause();
+            empty(&mut clause);
+            assert_eq!(variant(&[clause]), Ok(AuthorityVariant::AgentQuorum));
+        }
+        let human = classify(Ingress::Cli, &land, Mode::HumanGated, 1, &[clause()]);
+        assert_eq!(human.map(|c| c.variant), Ok(AuthorityVariant::Human));
+    }
+}

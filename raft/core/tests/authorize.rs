@@ -32,7 +32,7 @@ fn a_vote_needs_its_voters_signature() {
 }
 
 #[test]
-fn q3_three_of_four_in_three_domains_and_no_label_counts_twice() {
+pub(super) fn q3_three_of_four_in_three_domains_and_no_label_counts_twice() {
     use VoteVerdict::{Approve, Reject};
     let mut world = World::new();
     let digest = world.freeze(MAIN, 0, 7);
@@ -62,7 +62,7 @@ fn q3_three_of_four_in_three_domains_and_no_label_counts_twice() {
 }
 
 #[test]
-fn m1_l1_two_domains_are_not_three() {
+pub(super) fn m1_l1_two_domains_are_not_three() {
     let mut parties = parties();
     parties.verifiers[1].failure_domain = id("east");
     let mut world = World::before_genesis();
@@ -84,7 +84,7 @@ fn m1_l1_two_domains_are_not_three() {
 }
 
 #[test]
-fn fault_031_only_votes_of_the_sheet_count_and_all_of_them() {
+pub(super) fn fault_031_only_votes_of_the_sheet_count_and_all_of_them() {
     let mut world = World::new();
     let digest = world.freeze(MAIN, 0, 7);
     let mut missing_line = world.authorization(digest, &approvals());
@@ -152,7 +152,7 @@ fn votes_for_another_intent_or_epoch_do_not_count() {
 }
 
 #[test]
-fn fault_035_the_decision_must_be_the_one_that_follows_from_the_votes() {
+pub(super) fn fault_035_the_decision_must_be_the_one_that_follows_from_the_votes() {
     let mut world = World::new();
     let digest = world.freeze(MAIN, 0, 7);
     type Change = fn(&mut AgentQuorumDecisionV1);
@@ -181,7 +181,7 @@ fn fault_035_the_decision_must_be_the_one_that_follows_from_the_votes() {
 }
 
 #[test]
-fn m1_i22_without_a_valid_current_green_nothing_is_decided() {
+pub(super) fn m1_i22_without_a_valid_current_green_nothing_is_decided() {
     let mut world = World::new();
     let digest = world.freeze(MAIN, 0, 7);
     type Case = (Refusal, fn(&mut SentinelVerdictV1));
@@ -235,7 +235,7 @@ fn m1_i22_without_a_valid_current_green_nothing_is_decided() {
 }
 
 #[test]
-fn m1_i33_one_intent_has_one_decision() {
+pub(super) fn m1_i33_one_intent_has_one_decision() {
     let mut world = World::new();
     let digest = world.freeze(MAIN, 0, 7);
     let first = world.authorization(digest, &approvals());

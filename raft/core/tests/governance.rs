@@ -41,7 +41,7 @@ fn m1_l12_an_amendment_is_decided_before_and_active_after_at_a_later_epoch() {
 }
 
 #[test]
-fn m1_i21_no_amendment_lowers_a_floor() {
+pub(super) fn m1_i21_no_amendment_lowers_a_floor() {
     let mut world = World::new();
     type Change = fn(&mut ConstitutionV1);
     let changes: [(&str, Change); 16] = [
@@ -109,7 +109,7 @@ fn m1_i21_no_amendment_lowers_a_floor() {
 }
 
 #[test]
-fn m1_i18_a_mode_is_active_only_by_its_activation() {
+pub(super) fn m1_i18_a_mode_is_active_only_by_its_activation() {
     let mut world = World::new();
     let mode = |world: &World, mode, gates| {
         ActionPayload::ModeActivate(ModePayload {
@@ -152,7 +152,7 @@ fn m1_i18_a_mode_is_active_only_by_its_activation() {
 }
 
 #[test]
-fn an_activation_that_comes_too_late_has_lapsed() {
+pub(super) fn an_activation_that_comes_too_late_has_lapsed() {
     let mut world = World::new();
     let change = grant_change(GrantPayload::Revoke(world.grant("other")));
     let id = world.commit_change(change);
@@ -165,7 +165,7 @@ fn an_activation_that_comes_too_late_has_lapsed() {
 }
 
 #[test]
-fn a_latch_stops_an_activation_and_its_epoch_voids_it() {
+pub(super) fn a_latch_stops_an_activation_and_its_epoch_voids_it() {
     let mut world = World::new();
     let change = grant_change(GrantPayload::Revoke(world.grant("other")));
     let id = world.commit_change(change);
@@ -184,7 +184,7 @@ fn a_latch_stops_an_activation_and_its_epoch_voids_it() {
 }
 
 #[test]
-fn m1_i11_m1_i17_a_promotion_is_one_step_for_one_tuple_with_data_and_a_way_back() {
+pub(super) fn m1_i11_m1_i17_a_promotion_is_one_step_for_one_tuple_with_data_and_a_way_back() {
     let mut world = World::new();
     type Change = fn(&mut PromotionPayload);
     let changes: [(&str, Change); 11] = [
@@ -238,7 +238,7 @@ fn m1_l7_nobody_promotes_themselves() {
     let command = world.freeze_command(AGENT, "agent", &proposal);
     assert_eq!(world.refused(command), Refusal::SelfAuthorization);
     proposal.promotion_target_subject_id_optional = None;
-    let command = world.freeze_command(OPERATOR, "operator", &proposal);
+    let command = world.freeze_command(GOVERNOR, "operator", &proposal);
     assert_eq!(
         world.refused(command),
         Refusal::SelfAuthorization,
@@ -263,21 +263,8 @@ fn m1_i14_a_demotion_voids_what_was_minted_before_it() {
 }
 
 #[test]
-fn a_subject_is_enrolled_rotated_and_revoked_by_decision_only() {
+pub(super) fn a_subject_is_enrolled_rotated_and_revoked_by_decision_only() {
     let mut world = World::new();
-    let subject = |name: &str, n: u8| ClientIdentityV1 {
-        subject_id: id(name),
-        actor_kind: ActorKind::Agent,
-        public_key: key(n).public_key(),
-        app_host_identity: Text::default(),
-        enrollment_evidence: digest("evidence"),
-        scopes: vec![id("repo")],
-        issuer: id("operator"),
-        created_at: START,
-        revoked_at_optional: None,
-        person_optional: None,
-    };
-    let enrol = |s| ActionPayload::SubjectChange(Box::new(SubjectPayload::Enrol(s)));
     for taken in [
         subject("agent", 60),
         subject("owner", 60),
@@ -314,7 +301,7 @@ fn a_subject_is_enrolled_rotated_and_revoked_by_decision_only() {
 }
 
 #[test]
-fn keys_of_persons_are_kept_well_enough_new_and_never_the_last() {
+pub(super) fn keys_of_persons_are_kept_well_enough_new_and_never_the_last() {
     let mut world = World::new();
     let change = |payload| ActionPayload::KeyChange(Box::new(payload));
     let (alice, bob) = (human_key("alice", OWNER), human_key("bob", DEPUTY));
@@ -361,7 +348,7 @@ fn reset(grounds: &[u64]) -> ActionPayload {
 }
 
 #[test]
-fn a_reset_names_every_ground_waits_for_terminal_and_leads_to_a0() {
+pub(super) fn a_reset_names_every_ground_waits_for_terminal_and_leads_to_a0() {
     let mut world = World::new();
     let mut outbox = Outbox::new();
     let agent = RedScope::Subject(id("agent"));
@@ -422,7 +409,7 @@ fn a_red_after_the_decision_of_a_reset_stops_the_reset() {
 }
 
 #[test]
-fn only_a_reset_is_decided_in_a_frozen_organism() {
+pub(super) fn only_a_reset_is_decided_in_a_frozen_organism() {
     let mut world = World::new();
     let mut outbox = Outbox::new();
     let red = outbox.red(&world, &RedScope::Everything);
@@ -465,4 +452,52 @@ fn a_person_says_how_an_unknown_effect_ended() {
     let held = &world.state.authority.resources[&resource];
     assert_eq!(held.reserved_by, None);
     assert_eq!(held.head, Some(Bytes(vec![1; 20])));
+}
+
+#[test]
+pub(super) fn a_caller_acts_in_its_own_realms_only() {
+    let mut world = World::new();
+    let change = world.promotion(|_| {});
+    let mut proposal = world.change(change);
+    proposal.payload = grant_change(GrantPayload::Revoke(world.grant("other")));
+    proposal.promotion_target_subject_id_optional = None;
+    let command = world.freeze_command(AGENT, "agent", &proposal);
+    assert_eq!(world.refused(command), Refusal::Unauthorized);
+}
+
+fn subject(name: &str, n: u8) -> ClientIdentityV1 {
+    ClientIdentityV1 {
+        subject_id: id(name),
+        actor_kind: ActorKind::Agent,
+        public_key: key(n).public_key(),
+        app_host_identity: Text::default(),
+        enrollment_evidence: digest("evidence"),
+        scopes: vec![id("repo")],
+        issuer: id("operator"),
+        created_at: START,
+        revoked_at_optional: None,
+        person_optional: None,
+    }
+}
+
+fn enrol(subject: ClientIdentityV1) -> ActionPayload {
+    ActionPayload::SubjectChange(Box::new(SubjectPayload::Enrol(subject)))
+}
+
+#[test]
+pub(super) fn m1_l7_nobody_promotes_a_client_of_their_own() {
+    let mut world = World::new();
+    world.make_change(enrol(ClientIdentityV1 {
+        person_optional: Some(id("alice")),
+        ..subject("helper", 60)
+    }));
+    let payload = world.promotion(|p| {
+        p.replaces_optional = None;
+        p.grant.subject_id = id("helper");
+        p.grant.max_tier = Tier::A1;
+    });
+    let proposal = world.change(payload.clone());
+    let command = world.freeze_command(OWNER, "alice", &proposal);
+    assert_eq!(world.refused(command), Refusal::SelfAuthorization);
+    world.freeze_change(payload);
 }

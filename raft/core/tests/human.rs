@@ -41,7 +41,7 @@ fn a_person_decides_and_the_record_says_human_ratified() {
 }
 
 #[test]
-fn fault_064_an_assertion_of_another_challenge_page_or_party_decides_nothing() {
+pub(super) fn fault_064_an_assertion_of_another_challenge_page_or_party_decides_nothing() {
     let mut world = World::new();
     let change = revoke_other(&world);
     let digest = world.freeze_change(change);
@@ -92,7 +92,7 @@ fn fault_064_an_assertion_of_another_challenge_page_or_party_decides_nothing() {
 }
 
 #[test]
-fn fault_065_an_approval_serves_one_intent_once() {
+pub(super) fn fault_065_an_approval_serves_one_intent_once() {
     let mut world = World::new();
     let change = revoke_other(&world);
     let first = world.freeze_change(change.clone());
@@ -113,7 +113,7 @@ fn fault_065_an_approval_serves_one_intent_once() {
 }
 
 #[test]
-fn fault_068_a_cloned_authenticator_shows_by_its_counter() {
+pub(super) fn fault_068_a_cloned_authenticator_shows_by_its_counter() {
     let mut world = World::new();
     let change = revoke_other(&world);
     let digest = world.freeze_change(change.clone());
@@ -127,7 +127,7 @@ fn fault_068_a_cloned_authenticator_shows_by_its_counter() {
 }
 
 #[test]
-fn m1_i12_nobody_decides_what_they_or_their_clients_proposed() {
+pub(super) fn m1_i12_nobody_decides_what_they_or_their_clients_proposed() {
     let mut world = World::new();
     let change = revoke_other(&world);
     let proposal = world.change(change);
@@ -168,7 +168,7 @@ fn a_person_without_a_key_or_who_is_no_person_is_not_asked() {
 }
 
 #[test]
-fn two_persons_are_two_and_two_challenges_of_one_person_are_one() {
+pub(super) fn two_persons_are_two_and_two_challenges_of_one_person_are_one() {
     let mut world = World::new();
     let change = world.amended(|c| c.human_approvals_required = 2);
     world.make_change(change);
@@ -199,7 +199,7 @@ fn an_expired_challenge_is_void_and_its_nonce_is_released() {
     let change = revoke_other(&world);
     let mut proposal = world.change(change);
     proposal.expires_at = world.now() + 3 * limits::HOUR_MS;
-    let command = world.freeze_command(OPERATOR, "operator", &proposal);
+    let command = world.freeze_command(GOVERNOR, "operator", &proposal);
     let Accepted::Frozen(digest) = world.ok(command) else {
         panic!("frozen");
     };
@@ -214,7 +214,7 @@ fn an_expired_challenge_is_void_and_its_nonce_is_released() {
 }
 
 #[test]
-fn m1_i25_a_variant_other_than_the_frozen_one_decides_nothing() {
+pub(super) fn m1_i25_a_variant_other_than_the_frozen_one_decides_nothing() {
     let mut world = World::new();
     let change = revoke_other(&world);
     let governed = world.freeze_change(change);

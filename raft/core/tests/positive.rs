@@ -168,7 +168,7 @@ fn m1_i8_empty_lists_in_a_grant_cover_nothing() {
 }
 
 #[test]
-fn a_repeat_gets_the_first_outcome_and_another_payload_is_a_conflict() {
+pub(super) fn a_repeat_gets_the_first_outcome_and_another_payload_is_a_conflict() {
     let mut world = World::new();
     let proposal = world.proposal("agent", MAIN, 0, 7);
     let command = world.freeze_command(AGENT, "agent", &proposal);
@@ -255,7 +255,7 @@ fn audit_lines_of_refusals_are_bounded_and_only_for_the_enrolled() {
 }
 
 #[test]
-fn two_steps_of_one_intent_never_share_an_entry() {
+pub(super) fn two_steps_of_one_intent_never_share_an_entry() {
     let mut world = World::new();
     let digest = world.freeze(MAIN, 0, 7);
     let given = world.authorization(digest, &approvals());
@@ -362,7 +362,7 @@ fn m1_i14_nothing_survives_its_expiry() {
 }
 
 #[test]
-fn an_abort_needs_a_reason_that_is_true() {
+pub(super) fn an_abort_needs_a_reason_that_is_true() {
     let mut world = World::new();
     let digest = world.freeze(MAIN, 0, 7);
     let id = world.prepare(digest);
@@ -415,7 +415,7 @@ fn the_proposer_takes_back_what_is_not_committed() {
 }
 
 #[test]
-fn one_transaction_holds_a_resource_and_an_expired_one_holds_nothing() {
+pub(super) fn one_transaction_holds_a_resource_and_an_expired_one_holds_nothing() {
     let mut world = World::new();
     let one = world.freeze(MAIN, 0, 7);
     let two = world.freeze(MAIN, 0, 8);
@@ -429,7 +429,7 @@ fn one_transaction_holds_a_resource_and_an_expired_one_holds_nothing() {
 }
 
 #[test]
-fn a_moved_head_is_stale_at_every_step() {
+pub(super) fn a_moved_head_is_stale_at_every_step() {
     let mut world = World::new();
     let late = world.freeze(MAIN, 0, 8);
     let capability = world.authorize(late);
@@ -488,7 +488,7 @@ fn a_claim_needs_the_executor_the_marker_and_its_time() {
 }
 
 #[test]
-fn an_unclaimed_effect_lapses_and_a_claimed_one_keeps_the_resource() {
+pub(super) fn an_unclaimed_effect_lapses_and_a_claimed_one_keeps_the_resource() {
     let mut world = World::new();
     let one = world.freeze(MAIN, 0, 7);
     let (id, marker) = world.commit(one);
@@ -570,7 +570,7 @@ fn commit_looks_at_head_and_reservation_again() {
 }
 
 #[test]
-fn a_budget_counts_commits_and_live_preparations() {
+pub(super) fn a_budget_counts_commits_and_live_preparations() {
     let mut record = redlatch_journal::development::genesis(parties());
     for grant in &mut record.grants {
         grant.budget = 1;

@@ -21,7 +21,7 @@ fn mandate_of(world: &World, latch: LatchNumber) -> Mandate {
 
 /// M1-I34 and FAULTS 22: whichever comes first in the journal wins, at every step.
 #[test]
-fn fault_022_a_latch_stops_every_positive_step_that_comes_after_it() {
+pub(super) fn fault_022_a_latch_stops_every_positive_step_that_comes_after_it() {
     for scope in scopes() {
         // After the freeze.
         let mut world = World::new();
@@ -160,7 +160,7 @@ fn the_stop_comes_to_its_end_and_the_freeze_goes_on() {
 }
 
 #[test]
-fn m1_i14_an_epoch_bump_fences_what_was_issued_before() {
+pub(super) fn m1_i14_an_epoch_bump_fences_what_was_issued_before() {
     let mut world = World::new();
     let digest = world.freeze(MAIN, 0, 7);
     let id = world.prepare(digest);
@@ -348,7 +348,7 @@ fn a_red_of_an_earlier_organism_epoch_latches_everything() {
 }
 
 #[test]
-fn an_unreadable_but_authentic_red_stops_everything_once() {
+pub(super) fn an_unreadable_but_authentic_red_stops_everything_once() {
     let mut world = World::new();
     let scope = world.scope();
     let body = vec![0xa1, 0x01, 0x02];
@@ -383,7 +383,7 @@ fn a_red_whose_root_does_not_follow_from_it_stops_everything() {
 }
 
 #[test]
-fn a_segment_latches_in_order_in_one_entry_and_repeats_are_known() {
+pub(super) fn a_segment_latches_in_order_in_one_entry_and_repeats_are_known() {
     let mut world = World::new();
     let mut outbox = Outbox::new();
     for subject in ["agent", "other", "gate"] {
@@ -471,7 +471,7 @@ fn fault_055_two_reds_that_cannot_be_in_one_chain_freeze_everything() {
 }
 
 #[test]
-fn m1_i31_only_the_four_rebased_fields_may_differ() {
+pub(super) fn m1_i31_only_the_four_rebased_fields_may_differ() {
     type Change = fn(&mut SafetyActionIntentV1);
     let changes: &[Change] = &[
         |a| a.safety_intent_canonicalization_version = 2,
@@ -506,7 +506,7 @@ fn m1_i31_only_the_four_rebased_fields_may_differ() {
 }
 
 #[test]
-fn m1_l2_only_the_pinned_actuator_starts_a_safety_transaction() {
+pub(super) fn m1_l2_only_the_pinned_actuator_starts_a_safety_transaction() {
     let mut world = World::new();
     let red = Outbox::new().red(&world, &RedScope::Everything);
     let latch = world.latch(red);

@@ -22,6 +22,7 @@ use super::payload::lawful;
 use super::{Decision, effects, governance, roster};
 use crate::authority::{Authority, EffectStage, Governance, Intent, Transaction, TransactionStage};
 use crate::evolve::evolve;
+use crate::planted::Bug;
 
 /// Puts a committed change in force.
 pub(super) fn activate(state: &Authority, id: &TransactionId) -> Decision {
@@ -44,12 +45,16 @@ pub(super) fn activate(state: &Authority, id: &TransactionId) -> Decision {
         EffectStage::Done(_) => return Ok((Vec::new(), accepted)),
         _ => return Err(Refusal::WrongState),
     }
-    fence(state, Target::of(&live.intent))?;
+    if !Bug::ActivationUnfenced.planted() {
+        fence(state, Target::of(&live.intent))?;
+    }
     one_step_per_entry(state, &digest)?;
-    if state.clock.state_time < live.intent.payload.activates_at() {
+    if state.clock.state_time < live.intent.payload.activates_at()
+        && !Bug::ActivatedBeforeItsTime.planted()
+    {
         return Err(Refusal::NotDue);
     }
-    if state.clock.state_time >= marker.effect_deadline {
+    if state.clock.state_time >= marker.effect_deadline && !Bug::ActivatedAfterItsTime.planted() {
         return Err(Refusal::EffectLapsed);
     }
     still_authorised(state, live)?;
@@ -298,7 +303,10 @@ fn reset_changes(state: &Authority, governance: &Governance, reset: &ResetPayloa
     };
     let mut events = vec![Event::GroundsReset(reset.grounds.clone())];
     for (id, held) in &governance.grants {
-        if concerned(&held.grant) && held.grant.max_tier > Tier::A0 {
+        if concerned(&held.grant)
+            && held.grant.max_tier > Tier::A0
+            && !Bug::ResetKeepsTiers.planted()
+        {
             events.extend(demoted(governance, id, Tier::A0, state.clock.state_time));
         }
     }

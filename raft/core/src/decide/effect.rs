@@ -7,6 +7,7 @@ use redlatch_types::{Refusal, Signed};
 use super::fence::{Target, fence};
 use super::{Decision, Outcome, governance, in_scope};
 use crate::authority::{Authority, EffectStage, Intent, Transaction, TransactionStage};
+use crate::planted::Bug;
 
 /// The executor claims the effect of a marker. A latch or freeze that came first withholds it:
 /// the refusal is the one case that also records something, because the effect now needs
@@ -50,7 +51,7 @@ fn try_claim(
         EffectStage::Withheld(_) => return Err(plain(Refusal::RedLatched)),
         _ => return Err(plain(Refusal::AlreadySpent)),
     }
-    if state.clock.state_time >= marker.effect_deadline {
+    if state.clock.state_time >= marker.effect_deadline && !Bug::ClaimedAfterItsTime.planted() {
         return Err(plain(Refusal::EffectLapsed));
     }
     if let Err(refusal) = fence(state, Target::of(&live.intent)) {

@@ -6,6 +6,7 @@ use redlatch_types::records::{ActorKind, Effect, SovereignActionIntentV1};
 
 use super::freeze::{BOUNDARY_VERSION, CONTRACT_VERSION};
 use crate::authority::{Authority, Governance};
+use crate::planted::Bug;
 
 /// Refuses `intent` unless the check of each of its effects passes now.
 pub(super) fn check(
@@ -58,10 +59,11 @@ fn scope_of_caller(
         .enrolled(&intent.caller_subject_id)
         .ok_or(Refusal::Unauthorized)?;
     let resource = intent.payload.resource();
-    caller
+    let own = caller
         .scopes
         .iter()
-        .any(|scope| scope.as_str() == resource.realm())
+        .any(|scope| scope.as_str() == resource.realm());
+    (own || Bug::RealmUnchecked.planted())
         .then_some(())
         .ok_or(Refusal::Unauthorized)
 }
@@ -80,7 +82,7 @@ fn expected_store(state: &Authority, intent: &SovereignActionIntentV1) -> Result
         (Some(head), Some((old, _))) => head == old,
         _ => true,
     };
-    (version_fits && head_fits)
+    ((version_fits && head_fits) || Bug::StaleHeadAccepted.planted())
         .then_some(())
         .ok_or(Refusal::StaleHead)
 }

@@ -62,7 +62,7 @@ pub(super) fn fence(state: &Authority, target: Target<'_>) -> Result<(), Refusal
     let latched = state
         .pending_latches()
         .any(|l| target.stopped_by(&l.receipt.mandate.scopes));
-    if latched {
+    if latched && !Bug::LatchUnseen.planted() {
         return Err(Refusal::RedLatched);
     }
     let frozen = match &target {
@@ -72,11 +72,14 @@ pub(super) fn fence(state: &Authority, target: Target<'_>) -> Result<(), Refusal
                 || state.grounds.values().any(|g| target.stopped_by(&g.scopes))
         }
     };
-    if frozen {
+    if frozen && !Bug::FreezeUnseen.planted() {
         return Err(Refusal::Frozen);
     }
     match target.intent() {
-        Some(intent) if intent.autonomy_epoch != governance.epoch.autonomy_epoch => {
+        Some(intent)
+            if intent.autonomy_epoch != governance.epoch.autonomy_epoch
+                && !Bug::EpochUnfenced.planted() =>
+        {
             Err(Refusal::EpochFenced)
         }
         _ => Ok(()),
@@ -103,7 +106,7 @@ fn names_every_ground(state: &Authority, reset: &ResetPayload) -> bool {
         .grounds
         .iter()
         .all(|(number, ground)| named(number) || !ground.scopes.iter().any(shares));
-    !reset.grounds.is_empty() && all_live && none_left
+    !reset.grounds.is_empty() && all_live && (none_left || Bug::ResetForgetsGrounds.planted())
 }
 
 /// Refuses an intent whose governance is not the one that was frozen with it, whose parties
@@ -174,7 +177,7 @@ pub(super) fn one_step_per_entry(
     state: &Authority,
     intent: &redlatch_types::IntentDigest,
 ) -> Result<(), Refusal> {
-    let first = !state.stepped.contains(intent);
+    let first = !state.stepped.contains(intent) || Bug::StepsShareAnEntry.planted();
     first.then_some(()).ok_or(Refusal::TooEarly)
 }
 

@@ -18,6 +18,7 @@ use redlatch_types::{Digest, HumanKeyId, PublicKey, Refusal, SubjectId};
 
 use super::{roster, terms};
 use crate::authority::{Authority, EffectStage, Governance, TransactionStage};
+use crate::planted::Bug;
 use crate::webauthn::CredentialKey;
 
 /// Refuses `payload`, proposed by `proposer`, unless it is well formed and lawful now.
@@ -125,7 +126,8 @@ fn promotable(
     let target = governance
         .enrolled(&grant.subject_id)
         .ok_or(Refusal::Unauthorized)?;
-    if target.person() == proposer.person() || grant.subject_id == proposer.subject_id {
+    let own = target.person() == proposer.person() || grant.subject_id == proposer.subject_id;
+    if own && !Bug::PromotesItself.planted() {
         return Err(Refusal::SelfAuthorization);
     }
     let replaced = match &promotion.replaces_optional {
@@ -133,14 +135,17 @@ fn promotable(
         None => None,
     };
     let one_step = match replaced {
-        Some(old) => same_tuple(old, grant) && terms::one_higher(old.max_tier) == grant.max_tier,
+        Some(old) => {
+            (same_tuple(old, grant) || Bug::PromotionOfAnotherTuple.planted())
+                && terms::one_higher(old.max_tier) == grant.max_tier
+        }
         None => grant.max_tier <= Tier::A1,
     };
     let room = promotion.replaces_optional.is_some() || governance.grants.len() < GRANTS_MAX;
     let bounded = |len: usize| (1..=SCOPES_MAX).contains(&len);
     let sound = one_step
         && room
-        && promotion.dataset_digest != Digest::ZERO
+        && (promotion.dataset_digest != Digest::ZERO || Bug::PromotionWithoutData.planted())
         && promotion.rollback_digest != Digest::ZERO
         // The journal fills this in with the marker of the promotion itself.
         && grant.promotion_receipt_id == Digest::ZERO
@@ -207,14 +212,15 @@ fn subject_is_sound(governance: &Governance, subject: &ClientIdentityV1) -> bool
 }
 
 fn key_is_new(governance: &Governance, key: &PublicKey) -> bool {
-    check_key(key).is_ok()
+    let new = check_key(key).is_ok()
         && *key != governance.kernel.pinned_external_root_key
         && !roster::keys(&governance.roster).contains(key)
         && governance.subjects.values().all(|s| s.public_key != *key)
         && governance
             .quorum_key
             .as_ref()
-            .is_none_or(|q| q.group_key != *key)
+            .is_none_or(|q| q.group_key != *key);
+    new || Bug::KeyInTwoPlaces.planted()
 }
 
 fn key_may_change(
@@ -246,7 +252,8 @@ fn key_may_change(
                 .filter(|k| k.id() != *old)
                 .map(|k| &k.subject_id)
                 .collect();
-            (left.len() as u64 >= governance.constitution.human_approvals_required)
+            let enough = left.len() as u64 >= governance.constitution.human_approvals_required;
+            (enough || Bug::LastKeyRevoked.planted())
                 .then_some(())
                 .ok_or(Refusal::KernelFloor)
         }

@@ -52,7 +52,7 @@ fn latch_one(
 ) -> (Option<Event>, Option<LatchNumber>) {
     let body = red.signed.envelope().digest();
     let Some(entry) = &red.entry else {
-        let known = state.outbox.broken.contains(&body);
+        let known = state.outbox.broken.contains(&body) || Bug::UnreadableRedIgnored.planted();
         return if known || state.outbox.broken.len() >= RED_EARLY_MAX {
             (None, None)
         } else {

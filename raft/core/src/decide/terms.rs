@@ -10,6 +10,7 @@ use redlatch_types::records::{
 use redlatch_types::{Canonical, Digest};
 
 use crate::authority::Governance;
+use crate::planted::Bug;
 use crate::registry::registry_digest;
 
 /// The subject whose authority a human decision uses: the organism's owner.
@@ -84,14 +85,15 @@ fn clause_holds(clause: &PolicyClauseV1) -> bool {
 pub(super) fn amendment_holds(governance: &Governance, next: &ConstitutionV1) -> bool {
     let current = &governance.constitution;
     next.constitution_epoch == current.constitution_epoch.next()
-        && next.previous_constitution_digest == current.digest()
+        && (next.previous_constitution_digest == current.digest() || Bug::AmendmentOfAnother.planted())
         // The journal fills this in with the decision of the constitution in force.
         && next.old_runtime_approval_digest == Digest::ZERO
         && next.allowed_autonomy_modes.contains(&Mode::HumanGated)
         && next
             .allowed_autonomy_modes
             .contains(&governance.epoch.active_mode)
-        && constitution_holds(next, &governance.kernel, &governance.roster)
+        && (constitution_holds(next, &governance.kernel, &governance.roster)
+            || Bug::FloorsLowered.planted())
 }
 
 /// The constitution in force, as the one that follows it unchanged.

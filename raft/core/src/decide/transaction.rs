@@ -16,6 +16,7 @@ use super::{Decision, effects, governance};
 use crate::authority::{
     Authority, EffectStage, Governance, Intent, IntentStage, Permit, Transaction, TransactionStage,
 };
+use crate::planted::Bug;
 
 /// Consumes the capability and stores what COMMIT will be compared with. Nothing is visible.
 pub(super) fn prepare(
@@ -118,7 +119,9 @@ fn check_reservation(
     }
     let holder = resource.and_then(|r| r.reserved_by).filter(|h| h != own);
     match holder {
-        Some(other) if holds(state, &other) => Err(Refusal::ResourceReserved),
+        Some(other) if holds(state, &other) && !Bug::ReservationIgnored.planted() => {
+            Err(Refusal::ResourceReserved)
+        }
         _ => Ok(()),
     }
 }
@@ -157,7 +160,7 @@ fn check_budget(
                 && holds(state, id)
         })
         .count() as u64;
-    (grant.committed + preparing < grant.grant.budget)
+    (grant.committed + preparing < grant.grant.budget || Bug::BudgetIgnored.planted())
         .then_some(())
         .ok_or(Refusal::BudgetExceeded)
 }
@@ -297,7 +300,8 @@ pub(super) fn abort(state: &Authority, id: &TransactionId, reason: &AbortReason)
     if transaction.stage != TransactionStage::Prepared {
         return Err(Refusal::WrongState);
     }
-    if void_reason(state, transaction).as_ref() != Some(reason) {
+    if void_reason(state, transaction).as_ref() != Some(reason) && !Bug::AbortForNoReason.planted()
+    {
         return Err(Refusal::WrongState);
     }
     let intent = transaction.transaction.binding.intent_digest;

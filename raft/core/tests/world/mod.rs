@@ -47,10 +47,10 @@ pub const AGENT: u8 = 10;
 pub const OTHER_AGENT: u8 = 11;
 pub const GATE: u8 = 12;
 /// Persons: each has a client key, and a credential whose secret is 100 more.
-pub const OWNER: u8 = 13;
-pub const DEPUTY: u8 = 14;
+pub const OWNER: u8 = 80;
+pub const DEPUTY: u8 = 81;
 /// Proposes changes of the organism and decides none.
-pub const OPERATOR: u8 = 15;
+pub const GOVERNOR: u8 = 82;
 pub const VERIFIERS: [(&str, u8, &str); 4] = [
     ("va", 20, "east"),
     ("vb", 21, "north"),
@@ -107,7 +107,7 @@ pub fn parties() -> Parties {
             subject("gate", ActorKind::Gate, GATE),
             subject("alice", ActorKind::Human, OWNER),
             subject("bob", ActorKind::Human, DEPUTY),
-            subject("operator", ActorKind::Operator, OPERATOR),
+            subject("operator", ActorKind::Operator, GOVERNOR),
         ],
         repository: id("repo"),
         human_keys: vec![human_key("alice", OWNER), human_key("bob", DEPUTY)],

@@ -70,7 +70,7 @@ impl World {
     }
     pub fn freeze_change(&mut self, payload: ActionPayload) -> IntentDigest {
         let proposal = self.change(payload);
-        let command = self.freeze_command(OPERATOR, "operator", &proposal);
+        let command = self.freeze_command(GOVERNOR, "operator", &proposal);
         match self.ok(command) {
             Accepted::Frozen(digest) => digest,
             other => panic!("{other:?}"),
@@ -78,7 +78,7 @@ impl World {
     }
     pub fn refused_change(&mut self, payload: ActionPayload) -> Refusal {
         let proposal = self.change(payload);
-        let command = self.freeze_command(OPERATOR, "operator", &proposal);
+        let command = self.freeze_command(GOVERNOR, "operator", &proposal);
         self.refused(command)
     }
 

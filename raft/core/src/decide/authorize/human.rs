@@ -19,6 +19,7 @@ use crate::admit::{Asserted, ClientCommand, HumanAuthorization};
 use crate::authority::{Authority, Governance, HumanKey, Intent, IntentStage};
 use crate::decide::client::{Entry, enter, origination};
 use crate::decide::{Decision, governance};
+use crate::planted::Bug;
 use crate::summary::summary;
 use crate::webauthn;
 
@@ -105,7 +106,8 @@ fn check_approver(
         .subjects
         .values()
         .any(|s| s.person() == approver && intent.involves(&s.subject_id));
-    (!concerned && !intent.involves(approver))
+    let excluded = concerned || intent.involves(approver);
+    (!excluded || Bug::ProposerApproves.planted())
         .then_some(())
         .ok_or(Refusal::ApproverExcluded)
 }
@@ -153,9 +155,11 @@ pub(super) fn decide(
     }
     approvals.sort_by(|a, b| a.0.cmp(&b.0));
     let persons: BTreeSet<&SubjectId> = approvals.iter().map(|(person, _)| person).collect();
-    let each_once = persons.len() == approvals.len();
-    let enough = persons.len() as u64 >= governance.constitution.human_approvals_required.max(1);
-    if !each_once || !enough {
+    let counted = match Bug::PersonCountsTwice.planted() {
+        true => approvals.len(),
+        false => persons.len(),
+    };
+    if (counted as u64) < governance.constitution.human_approvals_required.max(1) {
         return Err(Refusal::InsufficientQuorum);
     }
     let decision = HumanDecisionV1 {
@@ -194,7 +198,9 @@ fn check(
     if state.clock.state_time >= challenge.expires_at {
         return Err(Refusal::Expired);
     }
-    if challenge.binding != CommonBindingSet::of(&live.intent, given.intent_digest) {
+    if challenge.binding != CommonBindingSet::of(&live.intent, given.intent_digest)
+        && !Bug::ApprovalServesAnyIntent.planted()
+    {
         return Err(Refusal::CandidateMismatch);
     }
     let held = governance
@@ -202,14 +208,17 @@ fn check(
         .get(&record.key_id)
         .ok_or(Refusal::BadAssertion)?;
     let person = &challenge.approver_subject_id;
-    if held.key.subject_id != *person || held.key.public_key != record.public_key {
+    let own = held.key.subject_id == *person && held.key.public_key == record.public_key;
+    if !own && !Bug::KeyOfAnybody.planted() {
         return Err(Refusal::BadAssertion);
     }
     check_approver(governance, &live.intent, person)?;
     if !usable(governance, &live.intent, &held.key) {
         return Err(Refusal::ApproverExcluded);
     }
-    check_assertion(governance, challenge, held, approval)?;
+    if !Bug::ClaimsUnchecked.planted() {
+        check_assertion(governance, challenge, held, approval)?;
+    }
     Ok(person.clone())
 }
 

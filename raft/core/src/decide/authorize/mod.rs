@@ -28,6 +28,7 @@ use super::fence::{Target, fence, fresh, one_step_per_entry, still_authorised};
 use super::{Decision, governance, signed_by};
 use crate::admit::{Authorization, HumanAuthorization, PolicyAuthorization};
 use crate::authority::{Authority, Governance, Intent, IntentStage};
+use crate::planted::Bug;
 use crate::registry::mode_allows;
 
 /// What a variant's own decision comes to.
@@ -112,6 +113,7 @@ fn repeated(live: &Intent, same: impl Fn(Digest) -> bool) -> Option<Decision> {
             Accepted::Authorized(permit.capability.id()),
         ))),
         // M1-I33: one intent has at most one positive decision.
+        IntentStage::Authorized(_) if Bug::DecidedTwice.planted() => None,
         IntentStage::Authorized(_) | IntentStage::InTransaction(_) => {
             Some(Err(Refusal::AlreadySpent))
         }
@@ -139,10 +141,14 @@ fn check_common(
     one_step_per_entry(state, &digest)?;
     still_authorised(state, live)?;
     // M1-I25: the variant is the one frozen in the intent, and the mode in force allows it.
-    let allowed = live.intent.required_authority_variant == variant
+    let frozen = live.intent.required_authority_variant == variant;
+    let allowed = (frozen || Bug::VariantUnchecked.planted())
         && mode_allows(governance.epoch.active_mode, live.intent.action, variant);
     if !allowed {
         return Err(Refusal::WrongVariant);
+    }
+    if Bug::GreenUnchecked.planted() {
+        return Ok(());
     }
     check_green(state, governance, live, digest, green)
 }

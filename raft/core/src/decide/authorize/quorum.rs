@@ -16,6 +16,7 @@ use super::Decided;
 use crate::admit::Authorization;
 use crate::authority::{Governance, Intent};
 use crate::decide::in_scope;
+use crate::planted::Bug;
 
 /// Decides by the opened votes of one sheet.
 pub(super) fn decide(
@@ -68,7 +69,9 @@ fn count_votes(
             return Err(Refusal::StaleRoster);
         }
         // D11: only votes of the one sheet ever count, each exactly as it was sealed.
-        if sheet.seal_of(&record.verifier_id) != Some(&vote.digest()) {
+        if sheet.seal_of(&record.verifier_id) != Some(&vote.digest())
+            && !Bug::VotesOutsideTheSheet.planted()
+        {
             return Err(Refusal::InsufficientQuorum);
         }
         // M1-I12: proposer, executor and promotion target never vote.
@@ -117,11 +120,11 @@ fn check_floors(governance: &Governance, counted: &[CountedVote]) -> Result<(), 
         .iter()
         .filter(|v| v.verdict == VoteVerdict::Approve)
         .collect();
-    if (approvals.len() as u64) < threshold {
+    if (approvals.len() as u64) < threshold && !Bug::ThresholdUnchecked.planted() {
         return Err(Refusal::InsufficientQuorum);
     }
     let distinct: BTreeSet<_> = approvals.iter().map(|v| &v.failure_domain).collect();
-    if (distinct.len() as u64) < domains {
+    if (distinct.len() as u64) < domains && !Bug::DomainsUnchecked.planted() {
         return Err(Refusal::InsufficientIndependence);
     }
     Ok(())
@@ -174,7 +177,7 @@ fn check_signature(
     given: &Signed<AgentQuorumDecisionV1>,
 ) -> Result<(), Refusal> {
     in_scope(governance, given.scope())?;
-    if given.digest() != Digest::of(&expected.to_canonical()) {
+    if given.digest() != Digest::of(&expected.to_canonical()) && !Bug::DecisionBelieved.planted() {
         return Err(Refusal::CandidateMismatch);
     }
     let key = governance.quorum_key.as_ref().ok_or(Refusal::StaleRoster)?;

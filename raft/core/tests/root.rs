@@ -1,0 +1,244 @@
+//! Acts without a decision: the offline root, the feature level, a node that comes back.
+
+use redlatch_types::command::RawCommand;
+use redlatch_types::event::GroundCause;
+use redlatch_types::records::*;
+use redlatch_types::*;
+
+use super::world::*;
+
+/// The act that replaces the sentinel, changed.
+fn act(world: &World, change: impl FnOnce(&mut RootActV1)) -> RootActV1 {
+    let governance = world.governance();
+    let mut roster = governance.roster.clone();
+    roster.roster_epoch = roster.roster_epoch.next();
+    roster.sentinel.key = key(70).public_key();
+    let mut act = RootActV1 {
+        number: 1,
+        previous_kernel_digest: governance.kernel.digest(),
+        kernel: SafetyKernelV1 {
+            sentinel_identity_binary_policy_digest: roster.sentinel.pin_digest(),
+            ..governance.kernel
+        },
+        roster,
+        old_outbox_root_optional: Some(Digest::ZERO),
+        reason: Text::lossy("the sentinel is lost"),
+    };
+    change(&mut act);
+    act
+}
+
+fn sealed(world: &World, act: &RootActV1, n: u8) -> RawCommand {
+    RawCommand::RootAct(Envelope::seal(world.scope(), &key(n), act))
+}
+
+#[test]
+fn a_root_act_replaces_pins_freezes_everything_and_grants_nothing() {
+    let mut world = World::new();
+    let landing = world.freeze(MAIN, 0, 1);
+    let prepared = world.prepare(landing);
+    let before = world.governance();
+    let command = sealed(&world, &act(&world, |_| {}), ROOT);
+    world.ok(command.clone());
+    let after = world.governance();
+    assert_eq!(after.organism_epoch, before.organism_epoch + 1);
+    assert_eq!(after.roster.sentinel.key, key(70).public_key());
+    assert_eq!(
+        after.kernel.digest(),
+        after.constitution.safety_kernel_digest
+    );
+    assert_eq!(after.grants, before.grants);
+    assert_eq!(after.epoch.safety_state, SafetyState::Stopped);
+    let ground = world
+        .state
+        .authority
+        .grounds
+        .values()
+        .next()
+        .expect("a ground");
+    assert_eq!(ground.cause, GroundCause::RootAct(1));
+    assert_eq!(world.refused(RawCommand::Commit(prepared)), Refusal::Frozen);
+    // The old sentinel's word is nobody's now, and the act is not repeated.
+    let scope = world.scope();
+    let red = Outbox::new().push(
+        scope,
+        None,
+        Outbox::verdict(&RedScope::Everything, &[], None).to_canonical(),
+    );
+    assert_eq!(
+        world.refused(RawCommand::LatchRed(vec![red])),
+        Refusal::Unauthorized
+    );
+    assert_eq!(world.refused(command), Refusal::WrongOrganism);
+}
+
+#[test]
+fn m1_i21_not_even_the_root_lowers_a_floor_or_leaves_a_pin_unmatched() {
+    let mut world = World::new();
+    type Change = fn(&mut RootActV1);
+    let changes: [(&str, Change, Refusal); 9] = [
+        ("number", |a| a.number = 2, Refusal::WrongState),
+        (
+            "kernel before",
+            |a| a.previous_kernel_digest = digest("x"),
+            Refusal::WrongState,
+        ),
+        (
+            "threshold",
+            |a| a.kernel.minimum_quorum_threshold = 2,
+            Refusal::KernelFloor,
+        ),
+        (
+            "domains",
+            |a| a.kernel.minimum_failure_domains = 2,
+            Refusal::KernelFloor,
+        ),
+        (
+            "veto",
+            |a| a.kernel.sentinel_red_absolute_veto = false,
+            Refusal::KernelFloor,
+        ),
+        (
+            "pin",
+            |a| a.roster.sentinel.key = key(71).public_key(),
+            Refusal::KernelFloor,
+        ),
+        (
+            "old chain",
+            |a| a.old_outbox_root_optional = None,
+            Refusal::KernelFloor,
+        ),
+        (
+            "verifiers",
+            |a| {
+                a.roster.verifiers.pop();
+            },
+            Refusal::KernelFloor,
+        ),
+        (
+            "epoch",
+            |a| a.roster.roster_epoch = RosterEpoch(1),
+            Refusal::KernelFloor,
+        ),
+    ];
+    for (what, change, expected) in changes {
+        let command = sealed(&world, &act(&world, change), ROOT);
+        assert_eq!(world.refused(command), expected, "{what}");
+    }
+    let command = sealed(&world, &act(&world, |_| {}), AGENT);
+    assert_eq!(world.refused(command), Refusal::Unauthorized);
+}
+
+fn support(world: &World, node: u8, level: u64) -> Envelope {
+    let record = FeatureSupportV1 {
+        node_id: NodeId(u64::from(node)),
+        roster_epoch: world.governance().roster.roster_epoch,
+        feature_level: level,
+    };
+    Envelope::seal(world.scope(), &key(120 + node), &record)
+}
+
+#[test]
+fn a_feature_is_proposed_only_once_every_node_supports_it() {
+    let mut world = World::before_genesis();
+    let record = redlatch_journal::development::genesis(parties());
+    world.ok(seal_genesis(&record));
+    world.tick(START + 1_000);
+    assert_eq!(world.governance().feature_level, 1);
+    let change = ActionPayload::ResetFrozen(ResetPayload {
+        grounds: vec![GroundNumber(1)],
+        cause: Text::default(),
+    });
+    assert_eq!(world.refused_change(change.clone()), Refusal::FeatureLevel);
+    let all = |world: &World, level| {
+        (1..=3)
+            .map(|n| support(world, n, level))
+            .collect::<Vec<_>>()
+    };
+    let two = all(&world, 2)[..2].to_vec();
+    assert_eq!(
+        world.refused(RawCommand::RaiseFeatureLevel(two)),
+        Refusal::FeatureLevel
+    );
+    let mut twice = all(&world, 2);
+    twice[2] = twice[1].clone();
+    assert_eq!(
+        world.refused(RawCommand::RaiseFeatureLevel(twice)),
+        Refusal::StaleRoster
+    );
+    let beyond = all(&world, 3);
+    assert_eq!(
+        world.refused(RawCommand::RaiseFeatureLevel(beyond)),
+        Refusal::FeatureLevel
+    );
+    let raise = RawCommand::RaiseFeatureLevel(all(&world, 2));
+    world.ok(raise.clone());
+    world.ok(raise);
+    assert_eq!(world.governance().feature_level, 2);
+    world.freeze_change(change);
+}
+
+#[test]
+fn a_node_that_lost_its_disk_comes_back_as_a_learner_by_its_own_word() {
+    let mut world = World::new();
+    let rejoin = |world: &World, node: u8, n: u8| {
+        let record = RejoinV1 {
+            node_id: NodeId(u64::from(node)),
+            roster_epoch: world.governance().roster.roster_epoch,
+            incarnation: 7,
+            record_key: key(120 + node).public_key(),
+        };
+        RawCommand::Rejoin(Envelope::seal(world.scope(), &key(n), &record))
+    };
+    let forged = rejoin(&world, 3, 121);
+    assert_eq!(world.refused(forged), Refusal::Unauthorized);
+    let command = rejoin(&world, 3, 123);
+    world.ok(command);
+    let roster = world.governance().roster;
+    assert_eq!(roster.node(NodeId(3)).expect("known").seat, Seat::Learner);
+    assert_eq!(roster.roster_epoch, RosterEpoch(2));
+    // Two of two are left: a second one would leave nobody to decide.
+    let command = rejoin(&world, 2, 122);
+    assert_eq!(world.refused(command), Refusal::KernelFloor);
+}
+
+#[test]
+fn nodes_join_as_learners_are_promoted_and_leave_one_a_step() {
+    let mut world = World::new();
+    let node = RosterNode {
+        node_id: NodeId(4),
+        name: id("n4"),
+        seat: Seat::Learner,
+        log_key: key(104).public_key(),
+        cosigner_key: key(114).public_key(),
+        record_key: key(124).public_key(),
+    };
+    let change = |payload| ActionPayload::RosterChange(Box::new(payload));
+    type Change = fn(&mut RosterNode);
+    let changes: [Change; 5] = [
+        |n| n.seat = Seat::Voter,
+        |n| n.node_id = NodeId(1),
+        |n| n.name = id("n1"),
+        |n| n.log_key = n.record_key,
+        |n| n.record_key = key(SENTINEL).public_key(),
+    ];
+    for alter in changes {
+        let mut wrong = node.clone();
+        alter(&mut wrong);
+        let payload = change(RosterPayload::Join(wrong));
+        assert_eq!(world.refused_change(payload), Refusal::KernelFloor);
+    }
+    let leaves = change(RosterPayload::Remove(NodeId(1)));
+    assert_eq!(
+        world.refused_change(leaves),
+        Refusal::KernelFloor,
+        "three voters at least"
+    );
+    world.make_change(change(RosterPayload::Join(node)));
+    world.make_change(change(RosterPayload::Promote(NodeId(4))));
+    let roster = world.governance().roster;
+    assert_eq!(
+        (roster.voters().count(), roster.roster_epoch),
+        (4, RosterEpoch(3))
+    );
+}
