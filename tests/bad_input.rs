@@ -149,7 +149,9 @@ fn a_certificate_that_either_end_does_not_accept_ends_every_call_with_3_and_says
         files(authority.issue(id, Role::Client, "agent", &folder, trusted))
     };
     let turned = turned(&cluster, &agent);
-    let cases: [(&str, &Path, Vec<(&str, PathBuf)>, [&str; 2]); 5] = [
+    /// What is wrong, whose folder it is, what is set, and what is said.
+    type Case<'a> = (&'a str, &'a Path, Vec<(&'a str, PathBuf)>, [&'a str; 2]);
+    let cases: [Case<'_>; 5] = [
         (
             "issued by a stranger",
             &agent,

@@ -195,13 +195,11 @@ mod tests {
     /// A ballot on which a vote against was cast.
     fn cast() -> BallotRecordV1 {
         let (intent_digest, verifier_id) = (IntentDigest(Digest::ZERO), "va".parse().unwrap());
-        let commitments = Subset::of_member(1)
-            .into_iter()
-            .map(|subset| NonceCommitmentV1 {
-                subset,
-                hiding: Bytes(vec![1; 32]),
-                binding: Bytes(vec![2; 32]),
-            });
+        let commitments = Subset::of_member(1).map(|subset| NonceCommitmentV1 {
+            subset,
+            hiding: Bytes(vec![1; 32]),
+            binding: Bytes(vec![2; 32]),
+        });
         let issue = SigningCommitmentsV1 {
             intent_digest,
             verifier_id,

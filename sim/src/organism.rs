@@ -197,7 +197,6 @@ impl Organism {
             payload: ActionPayload::Land(LandPayload {
                 resource: GitRef {
                     repository: id(REPOSITORY),
-                    human_keys: Vec::new(),
                     reference: Text::lossy(&format!("refs/heads/{}", &key.to_string()[..16])),
                 },
                 old: Bytes(Vec::new()),

@@ -174,16 +174,17 @@ fn proves(organism: &Path, caller: &Caller, node: &str, roots: &[Digest]) {
 /// What a client was told: the idempotency keys of everything that was acknowledged.
 pub type Acknowledged = Vec<EventId>;
 
-/// Freezes and withdraws in turn until the nodes fail it; gives what was acknowledged.
+/// Freezes and withdraws in turn, so often or until the nodes fail it; notes what was acknowledged.
 pub async fn load(
     nodes: Nodes,
     signer: std::sync::Arc<Signer>,
     told: std::sync::Arc<std::sync::Mutex<Acknowledged>>,
     give_up: Duration,
+    at_most: usize,
 ) {
     let mut state_time = None;
     let mut frozen: Option<IntentDigest> = None;
-    loop {
+    for _ in 0..at_most {
         let time = match state_time {
             Some(time) => time,
             None => match nodes.any_status(random(), give_up).await {

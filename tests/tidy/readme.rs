@@ -92,8 +92,14 @@ fn listed(help: &str) -> Vec<&str> {
 fn unknown_words(words: &[&str], help: &dyn Fn(&[&str]) -> String) -> Option<String> {
     let mut path: Vec<&str> = Vec::new();
     let mut text = help(&path);
-    for word in &words[1..] {
+    let mut words = words[1..].iter();
+    while let Some(word) = words.next() {
         let names = listed(&text);
+        // The one option before a subcommand that takes a value of its own.
+        if *word == "--dir" {
+            words.next();
+            continue;
+        }
         let option = word.split('=').next().unwrap_or(word);
         if option.starts_with('-') {
             let known = source::mentions(&text, option) || option == "--";

@@ -238,7 +238,7 @@ fn m1_l7_nobody_promotes_themselves() {
     let command = world.freeze_command(AGENT, "agent", &proposal);
     assert_eq!(world.refused(command), Refusal::SelfAuthorization);
     proposal.promotion_target_subject_id_optional = None;
-    let command = world.freeze_command(GOVERNOR, "operator", &proposal);
+    let command = world.freeze_command(GOVERNOR, "governor", &proposal);
     assert_eq!(
         world.refused(command),
         Refusal::SelfAuthorization,
@@ -340,7 +340,7 @@ pub(super) fn keys_of_persons_are_kept_well_enough_new_and_never_the_last() {
     );
 }
 
-fn reset(grounds: &[u64]) -> ActionPayload {
+pub(super) fn reset(grounds: &[u64]) -> ActionPayload {
     ActionPayload::ResetFrozen(ResetPayload {
         grounds: grounds.iter().map(|n| GroundNumber(*n)).collect(),
         cause: Text::lossy("repaired"),
@@ -465,7 +465,7 @@ pub(super) fn a_caller_acts_in_its_own_realms_only() {
     assert_eq!(world.refused(command), Refusal::Unauthorized);
 }
 
-fn subject(name: &str, n: u8) -> ClientIdentityV1 {
+pub(super) fn subject(name: &str, n: u8) -> ClientIdentityV1 {
     ClientIdentityV1 {
         subject_id: id(name),
         actor_kind: ActorKind::Agent,
@@ -473,14 +473,14 @@ fn subject(name: &str, n: u8) -> ClientIdentityV1 {
         app_host_identity: Text::default(),
         enrollment_evidence: digest("evidence"),
         scopes: vec![id("repo")],
-        issuer: id("operator"),
+        issuer: id("governor"),
         created_at: START,
         revoked_at_optional: None,
         person_optional: None,
     }
 }
 
-fn enrol(subject: ClientIdentityV1) -> ActionPayload {
+pub(super) fn enrol(subject: ClientIdentityV1) -> ActionPayload {
     ActionPayload::SubjectChange(Box::new(SubjectPayload::Enrol(subject)))
 }
 

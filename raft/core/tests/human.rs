@@ -149,7 +149,7 @@ fn a_person_without_a_key_or_who_is_no_person_is_not_asked() {
     let mut world = World::new();
     let change = revoke_other(&world);
     let digest = world.freeze_change(change);
-    for name in ["agent", "operator", "nobody"] {
+    for name in ["agent", "governor", "nobody"] {
         let nobody = Person {
             name: "alice",
             ..alice()
@@ -199,7 +199,7 @@ fn an_expired_challenge_is_void_and_its_nonce_is_released() {
     let change = revoke_other(&world);
     let mut proposal = world.change(change);
     proposal.expires_at = world.now() + 3 * limits::HOUR_MS;
-    let command = world.freeze_command(GOVERNOR, "operator", &proposal);
+    let command = world.freeze_command(GOVERNOR, "governor", &proposal);
     let Accepted::Frozen(digest) = world.ok(command) else {
         panic!("frozen");
     };
@@ -248,7 +248,7 @@ fn the_summary_names_what_is_decided() {
     for part in [
         "action: grant_change",
         "revoke grant",
-        "proposed by: operator",
+        "proposed by: governor",
         &digest.to_string(),
     ] {
         assert!(shown.contains(part), "{part} in\n{shown}");

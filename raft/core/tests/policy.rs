@@ -12,7 +12,13 @@ const RUNNER: u8 = 90;
 /// A world whose constitution lets gate `unit` of the runner decide landings.
 fn governed() -> World {
     let mut world = World::new();
-    let clause = PolicyClauseV1 {
+    let change = world.amended(|c| c.policy_clauses = vec![clause()]);
+    world.make_change(change);
+    world
+}
+
+pub(super) fn clause() -> PolicyClauseV1 {
+    PolicyClauseV1 {
         clause_id: id("unit-tested"),
         action_classes: vec![ActionClass::Land],
         risk_domains: vec![RiskClass::Low],
@@ -22,10 +28,12 @@ fn governed() -> World {
         }],
         required_gates: vec![id("unit")],
         runners: vec![key(RUNNER).public_key()],
-    };
-    let change = world.amended(|c| c.policy_clauses = vec![clause]);
-    world.make_change(change);
-    world
+    }
+}
+
+/// What the clause's runner says of the commit.
+pub(super) fn passed(world: &World) -> Envelope {
+    receipt(world, 1, |_| {}, RUNNER)
 }
 
 fn receipt(world: &World, commit: u8, change: impl FnOnce(&mut GateReceiptV1), n: u8) -> Envelope {
@@ -58,7 +66,7 @@ fn receipt(world: &World, commit: u8, change: impl FnOnce(&mut GateReceiptV1), n
     Envelope::seal(world.scope(), &key(n), &record)
 }
 
-fn freeze(world: &mut World, evidence: &[&Envelope]) -> IntentDigest {
+pub(super) fn freeze(world: &mut World, evidence: &[&Envelope]) -> IntentDigest {
     let mut proposal = world.proposal("agent", MAIN, 0, 1);
     proposal.evidence = evidence.iter().map(|e| e.digest()).collect();
     proposal.evidence.sort();
@@ -71,7 +79,11 @@ fn freeze(world: &mut World, evidence: &[&Envelope]) -> IntentDigest {
     }
 }
 
-fn authorize(world: &mut World, digest: IntentDigest, receipts: Vec<Envelope>) -> RawCommand {
+pub(super) fn authorize(
+    world: &mut World,
+    digest: IntentDigest,
+    receipts: Vec<Envelope>,
+) -> RawCommand {
     let green = world.green_record(digest);
     RawCommand::AuthorizePolicy(Box::new(PolicyAuthorization {
         intent_digest: digest,

@@ -8,7 +8,7 @@ use redlatch_types::*;
 use super::world::*;
 
 /// The act that replaces the sentinel, changed.
-fn act(world: &World, change: impl FnOnce(&mut RootActV1)) -> RootActV1 {
+pub(super) fn act(world: &World, change: impl FnOnce(&mut RootActV1)) -> RootActV1 {
     let governance = world.governance();
     let mut roster = governance.roster.clone();
     roster.roster_epoch = roster.roster_epoch.next();
@@ -28,7 +28,7 @@ fn act(world: &World, change: impl FnOnce(&mut RootActV1)) -> RootActV1 {
     act
 }
 
-fn sealed(world: &World, act: &RootActV1, n: u8) -> RawCommand {
+pub(super) fn sealed(world: &World, act: &RootActV1, n: u8) -> RawCommand {
     RawCommand::RootAct(Envelope::seal(world.scope(), &key(n), act))
 }
 
@@ -129,7 +129,7 @@ fn m1_i21_not_even_the_root_lowers_a_floor_or_leaves_a_pin_unmatched() {
     assert_eq!(world.refused(command), Refusal::Unauthorized);
 }
 
-fn support(world: &World, node: u8, level: u64) -> Envelope {
+pub(super) fn support(world: &World, node: u8, level: u64) -> Envelope {
     let record = FeatureSupportV1 {
         node_id: NodeId(u64::from(node)),
         roster_epoch: world.governance().roster.roster_epoch,

@@ -13,6 +13,10 @@ pub(crate) struct Leaf {
 }
 
 /// An event's word and fields. Times are RFC 3339 in UTC.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time is told and printed; a box would only hide the fields"
+)]
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", content = "fields", rename_all = "snake_case")]
 pub(crate) enum Told {

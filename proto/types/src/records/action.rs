@@ -135,6 +135,10 @@ pub struct ModePayload {
 }
 
 /// Payload of `grant_change` (SPEC E.9).
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it stands in a box wherever it is carried"
+)]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 pub enum GrantPayload {
     /// Give a grant, or raise one by one tier. Needs a dataset and a rollback (M1-I11).

@@ -107,7 +107,7 @@ pub fn parties() -> Parties {
             subject("gate", ActorKind::Gate, GATE),
             subject("alice", ActorKind::Human, OWNER),
             subject("bob", ActorKind::Human, DEPUTY),
-            subject("operator", ActorKind::Operator, GOVERNOR),
+            subject("governor", ActorKind::Operator, GOVERNOR),
         ],
         repository: id("repo"),
         human_keys: vec![human_key("alice", OWNER), human_key("bob", DEPUTY)],

@@ -39,7 +39,7 @@ impl World {
             .expect("after genesis")
     }
 
-    /// A change of the organism itself, as the operator proposes it.
+    /// A change of the organism itself, as the governor proposes it.
     pub fn change(&self, payload: ActionPayload) -> ProposalV1 {
         let resource = payload.resource().id();
         let version = self.state.authority.resources.get(&resource);
@@ -70,7 +70,7 @@ impl World {
     }
     pub fn freeze_change(&mut self, payload: ActionPayload) -> IntentDigest {
         let proposal = self.change(payload);
-        let command = self.freeze_command(GOVERNOR, "operator", &proposal);
+        let command = self.freeze_command(GOVERNOR, "governor", &proposal);
         match self.ok(command) {
             Accepted::Frozen(digest) => digest,
             other => panic!("{other:?}"),
@@ -78,7 +78,7 @@ impl World {
     }
     pub fn refused_change(&mut self, payload: ActionPayload) -> Refusal {
         let proposal = self.change(payload);
-        let command = self.freeze_command(GOVERNOR, "operator", &proposal);
+        let command = self.freeze_command(GOVERNOR, "governor", &proposal);
         self.refused(command)
     }
 
