@@ -3,7 +3,7 @@
 use redlatch_tests::cluster::PATIENCE;
 use redlatch_tests::organism::Organism;
 use redlatch_tests::process::{Answer, command};
-use redlatch_tests::{StateFolder, binary, eventually};
+use redlatch_tests::{StateFolder, binary, eventually, excerpt, repository};
 
 const REFUSED: i32 = 3;
 /// Longer than any decision takes, seconds.
@@ -55,6 +55,15 @@ fn the_demo_holds_from_the_refused_push_to_the_proven_stop() {
         "every assertion held",
     ];
     in_order(&answer.out, &told);
+    let readme = std::fs::read_to_string(repository().join("README.md")).expect("readable");
+    let shown = excerpt::block(&readme, "What the demo prints");
+    assert!(shown.len() > 20, "the README shows the demo: {shown:?}");
+    if let Some(departure) = excerpt::departure(&shown, &answer.out) {
+        panic!(
+            "README.md shows another demo:\n{departure}\n\n{}",
+            answer.out
+        );
+    }
     // Nothing is kept that nobody asked for.
     let left = std::fs::read_dir(folder.path()).expect("readable").count();
     assert_eq!(left, 0);

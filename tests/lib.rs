@@ -14,6 +14,7 @@
 //! - [`home`]: the folder that `init --dev` made, whatever of it runs.
 //! - [`process`], [`cluster`]: nodes as processes of their own, killable one by one.
 //! - [`organism`], [`author`]: all nine processes, a repository behind their gate, and who lands on it.
+//! - [`excerpt`]: what a document shows of a program's output, held against that output.
 //! - [`identity`], [`caller`], [`journal`]: certificates, signed commands and what nodes have of them.
 //!
 //! This crate does not build anything, and no other crate depends on it.
@@ -28,6 +29,8 @@ mod build;
 pub mod caller;
 #[path = "shared/cluster.rs"]
 pub mod cluster;
+#[path = "shared/excerpt.rs"]
+pub mod excerpt;
 #[path = "shared/home.rs"]
 pub mod home;
 #[path = "shared/identity.rs"]
