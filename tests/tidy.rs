@@ -11,6 +11,7 @@
 //!   processes  each stands in the simulated world with an invariant that watches it
 //!   sizes      long functions and files: a list that only shrinks
 //!   documents  README commands, links, invariants against tests, metrics against code
+//!   measured   the README's numbers against the recorded run
 //! ```
 //!
 //! Every rule is a function from text to findings, and is shown a bad example beside it: a rule
@@ -32,6 +33,8 @@ mod finding;
 mod invariants;
 #[path = "tidy/leftovers.rs"]
 mod leftovers;
+#[path = "tidy/measured.rs"]
+mod measured;
 #[path = "tidy/metrics.rs"]
 mod metrics;
 #[path = "tidy/mutants.rs"]
