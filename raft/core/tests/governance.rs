@@ -1,7 +1,7 @@
 //! Changes of the organism itself: amendments, modes, grants, subjects, keys, resets (DESIGN §9).
 
 use redlatch_types::command::RawCommand;
-use redlatch_types::event::Event;
+use redlatch_types::event::{Accepted, Event};
 use redlatch_types::records::*;
 use redlatch_types::*;
 
@@ -500,4 +500,44 @@ pub(super) fn m1_l7_nobody_promotes_a_client_of_their_own() {
     let command = world.freeze_command(OWNER, "alice", &proposal);
     assert_eq!(world.refused(command), Refusal::SelfAuthorization);
     world.freeze_change(payload);
+}
+
+#[test]
+fn an_activation_after_its_intent_has_expired_is_refused() {
+    let mut world = World::new();
+    let payload = grant_change(GrantPayload::Revoke(world.grant("other")));
+    let mut proposal = world.change(payload);
+    proposal.expires_at = world.now() + 5 * MINUTE;
+    let command = world.freeze_command(GOVERNOR, "governor", &proposal);
+    let Accepted::Frozen(digest) = world.ok(command) else {
+        panic!("frozen");
+    };
+    let capability = world.decide(digest);
+    let Accepted::Prepared(id) = world.ok(RawCommand::Prepare(digest, capability)) else {
+        panic!("prepared");
+    };
+    world.ok(RawCommand::Commit(id));
+    let late = world.now() + 6 * MINUTE;
+    world.tick(late);
+    assert_eq!(world.refused(RawCommand::Activate(id)), Refusal::Expired);
+}
+
+#[test]
+fn a_person_does_not_overwrite_what_the_gate_reported_meanwhile() {
+    let mut world = World::new();
+    let landing = world.freeze(MAIN, 0, 1);
+    let (id, marker) = world.commit(landing);
+    let claim = world.claim(id, marker);
+    world.ok(claim);
+    let resolve = world.commit_change(ActionPayload::ResolveEffect(ResolvePayload {
+        transaction_id: id,
+        outcome: OutcomeKind::Done,
+        observed_head: Bytes(vec![1; 20]),
+    }));
+    let failed = world.outcome(id, marker, OutcomeKind::Failed, 9);
+    world.ok(failed);
+    assert_eq!(
+        world.refused(RawCommand::Activate(resolve)),
+        Refusal::WrongState
+    );
 }
