@@ -25,10 +25,16 @@ pub(super) enum Entry<'a> {
 
 /// What a payload says of the things that its envelope may name too.
 pub(super) trait Named {
-    fn mission(&self) -> Option<&MissionId>;
-    fn store_version(&self) -> Option<u64>;
     fn target(&self) -> Digest;
-    fn delegation(&self) -> Option<Digest>;
+    fn mission(&self) -> Option<&MissionId> {
+        None
+    }
+    fn store_version(&self) -> Option<u64> {
+        None
+    }
+    fn delegation(&self) -> Option<Digest> {
+        None
+    }
 }
 
 impl Named for ProposalV1 {
@@ -47,32 +53,14 @@ impl Named for ProposalV1 {
 }
 
 impl Named for WithdrawalV1 {
-    fn mission(&self) -> Option<&MissionId> {
-        None
-    }
-    fn store_version(&self) -> Option<u64> {
-        None
-    }
     fn target(&self) -> Digest {
         self.intent_digest.0
-    }
-    fn delegation(&self) -> Option<Digest> {
-        None
     }
 }
 
 impl Named for ChallengeRequestV1 {
-    fn mission(&self) -> Option<&MissionId> {
-        None
-    }
-    fn store_version(&self) -> Option<u64> {
-        None
-    }
     fn target(&self) -> Digest {
         self.intent_digest.0
-    }
-    fn delegation(&self) -> Option<Digest> {
-        None
     }
 }
 

@@ -71,15 +71,8 @@ fn check_permit(
     permit: &Permit,
 ) -> Result<(), Refusal> {
     let (capability, intent) = (&permit.capability, &live.intent);
-    let budget = match &intent.applicable_grant_id {
-        Some(id) => Some(
-            governance
-                .grants
-                .get(id)
-                .ok_or(Refusal::Unauthorized)?
-                .grant
-                .budget,
-        ),
+    let grant = match &intent.applicable_grant_id {
+        Some(id) => Some(governance.grants.get(id).ok_or(Refusal::Unauthorized)?),
         None => None,
     };
     let fits = capability.binding == CommonBindingSet::of(intent, *digest)
@@ -92,7 +85,7 @@ fn check_permit(
         && capability.applicable_grant_digest == intent.applicable_grant_digest
         && capability.idempotency_key == intent.idempotency_key
         && capability.capability_kind == intent.required_authority_variant
-        && capability.budget == budget;
+        && capability.budget == grant.map(|held| held.grant.budget);
     fits.then_some(()).ok_or(Refusal::Unauthorized)
 }
 
