@@ -254,3 +254,33 @@ fn the_summary_names_what_is_decided() {
         assert!(shown.contains(part), "{part} in\n{shown}");
     }
 }
+
+#[test]
+fn a_key_that_is_revoked_or_does_not_reach_so_far_asks_nobody() {
+    let mut world = World::new();
+    let key = |payload| ActionPayload::KeyChange(Box::new(payload));
+    let narrow = HumanKeyV1 {
+        subject_id: id("bob"),
+        scopes: vec![ActionClass::Land],
+        ..human_key("bob", 70)
+    };
+    world.make_change(key(KeyPayload::Enrol(narrow)));
+    world.make_change(key(KeyPayload::Revoke(human_key("bob", DEPUTY).id())));
+    let change = revoke_other(&world);
+    let digest = world.freeze_change(change);
+    let asked = world.challenge_command(digest, &bob());
+    assert_eq!(world.refused(asked), Refusal::ApproverExcluded);
+}
+
+#[test]
+fn a_key_that_the_kernel_no_longer_trusts_asks_nobody() {
+    let mut world = World::new();
+    let act = super::root::act(&world, |act| {
+        act.kernel.human_attestation_classes = vec![AttestationClass::Hardware];
+    });
+    let act = super::root::sealed(&world, &act, ROOT);
+    world.ok(act);
+    let digest = world.freeze_change(super::governance::reset(&[1]));
+    let asked = world.challenge_command(digest, &alice());
+    assert_eq!(world.refused(asked), Refusal::ApproverExcluded);
+}
