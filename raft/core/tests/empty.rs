@@ -119,6 +119,33 @@ fn signed(world: &World, command: RawCommand) -> RawCommand {
     }
 }
 
+/// The canonical bytes of the empty record that is signed under this name.
+pub(super) fn empty_of(name: &str) -> Vec<u8> {
+    fn of<T: Record + Draw>() -> (&'static str, Vec<u8>) {
+        (T::TYPE, T::draw(&mut Gen::empty()).to_canonical())
+    }
+    let all = [
+        of::<GenesisV1>(),
+        of::<ClockReadingV1>(),
+        of::<KeyConfirmationV1>(),
+        of::<CausalEnvelopeV1>(),
+        of::<SentinelVerdictV1>(),
+        of::<VoteV1>(),
+        of::<AgentQuorumDecisionV1>(),
+        of::<EffectClaimV1>(),
+        of::<EffectOutcomeV1>(),
+        of::<SentinelRedOutboxV1>(),
+        of::<SafetyCapabilityV1>(),
+        of::<OutboxAckV1>(),
+        of::<GateReceiptV1>(),
+        of::<RootActV1>(),
+        of::<FeatureSupportV1>(),
+        of::<RejoinV1>(),
+    ];
+    let found = all.into_iter().find(|(known, _)| *known == name);
+    found.expect("a record of the journal").1
+}
+
 #[test]
 fn fault_052_an_empty_record_under_a_good_signature_is_refused() {
     for mut world in worlds().into_iter().skip(1) {

@@ -266,21 +266,21 @@ fn m1_i14_a_demotion_voids_what_was_minted_before_it() {
 pub(super) fn a_subject_is_enrolled_rotated_and_revoked_by_decision_only() {
     let mut world = World::new();
     for taken in [
-        subject("agent", 60),
-        subject("owner", 60),
-        subject("journal", 60),
-        subject("va", 60),
-        subject("new", AGENT),
-        subject("new", SENTINEL),
-        subject("new", ROOT),
-        subject("new", GROUP),
-        subject("new", 101),
+        new_subject("agent", 60),
+        new_subject("owner", 60),
+        new_subject("journal", 60),
+        new_subject("va", 60),
+        new_subject("new", AGENT),
+        new_subject("new", SENTINEL),
+        new_subject("new", ROOT),
+        new_subject("new", GROUP),
+        new_subject("new", 101),
     ] {
         assert_eq!(world.refused_change(enrol(taken)), Refusal::KernelFloor);
     }
-    world.make_change(enrol(subject("new", 60)));
+    world.make_change(enrol(new_subject("new", 60)));
     assert!(world.governance().subjects.contains_key(&id("new")));
-    let rotate = SubjectPayload::Rotate(subject("agent", 61));
+    let rotate = SubjectPayload::Rotate(new_subject("agent", 61));
     world.make_change(ActionPayload::SubjectChange(Box::new(rotate)));
     let proposal = world.proposal("agent", MAIN, 0, 1);
     let command = world.freeze_command(AGENT, "agent", &proposal);
@@ -338,13 +338,6 @@ pub(super) fn keys_of_persons_are_kept_well_enough_new_and_never_the_last() {
         Refusal::KernelFloor,
         "somebody must decide"
     );
-}
-
-pub(super) fn reset(grounds: &[u64]) -> ActionPayload {
-    ActionPayload::ResetFrozen(ResetPayload {
-        grounds: grounds.iter().map(|n| GroundNumber(*n)).collect(),
-        cause: Text::lossy("repaired"),
-    })
 }
 
 #[test]
@@ -465,31 +458,12 @@ pub(super) fn a_caller_acts_in_its_own_realms_only() {
     assert_eq!(world.refused(command), Refusal::Unauthorized);
 }
 
-pub(super) fn subject(name: &str, n: u8) -> ClientIdentityV1 {
-    ClientIdentityV1 {
-        subject_id: id(name),
-        actor_kind: ActorKind::Agent,
-        public_key: key(n).public_key(),
-        app_host_identity: Text::default(),
-        enrollment_evidence: digest("evidence"),
-        scopes: vec![id("repo")],
-        issuer: id("governor"),
-        created_at: START,
-        revoked_at_optional: None,
-        person_optional: None,
-    }
-}
-
-pub(super) fn enrol(subject: ClientIdentityV1) -> ActionPayload {
-    ActionPayload::SubjectChange(Box::new(SubjectPayload::Enrol(subject)))
-}
-
 #[test]
 pub(super) fn m1_l7_nobody_promotes_a_client_of_their_own() {
     let mut world = World::new();
     world.make_change(enrol(ClientIdentityV1 {
         person_optional: Some(id("alice")),
-        ..subject("helper", 60)
+        ..new_subject("helper", 60)
     }));
     let payload = world.promotion(|p| {
         p.replaces_optional = None;

@@ -275,12 +275,12 @@ fn a_key_that_is_revoked_or_does_not_reach_so_far_asks_nobody() {
 #[test]
 fn a_key_that_the_kernel_no_longer_trusts_asks_nobody() {
     let mut world = World::new();
-    let act = super::root::act(&world, |act| {
+    let act = root_act(&world, |act| {
         act.kernel.human_attestation_classes = vec![AttestationClass::Hardware];
     });
-    let act = super::root::sealed(&world, &act, ROOT);
+    let act = sealed_root_act(&world, &act, ROOT);
     world.ok(act);
-    let digest = world.freeze_change(super::governance::reset(&[1]));
+    let digest = world.freeze_change(reset(&[1]));
     let asked = world.challenge_command(digest, &alice());
     assert_eq!(world.refused(asked), Refusal::ApproverExcluded);
 }

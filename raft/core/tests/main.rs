@@ -5,6 +5,7 @@
 
 mod authorize;
 mod bindings;
+mod changed;
 mod codec;
 mod empty;
 mod genesis;
@@ -12,10 +13,12 @@ mod governance;
 mod human;
 mod invariants;
 mod planted;
+mod poison;
 mod policy;
 mod positive;
 mod red;
 mod replay;
+mod resealed;
 mod root;
 mod sequences;
 mod webauthn;

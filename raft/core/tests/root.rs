@@ -7,38 +7,13 @@ use redlatch_types::*;
 
 use super::world::*;
 
-/// The act that replaces the sentinel, changed.
-pub(super) fn act(world: &World, change: impl FnOnce(&mut RootActV1)) -> RootActV1 {
-    let governance = world.governance();
-    let mut roster = governance.roster.clone();
-    roster.roster_epoch = roster.roster_epoch.next();
-    roster.sentinel.key = key(70).public_key();
-    let mut act = RootActV1 {
-        number: 1,
-        previous_kernel_digest: governance.kernel.digest(),
-        kernel: SafetyKernelV1 {
-            sentinel_identity_binary_policy_digest: roster.sentinel.pin_digest(),
-            ..governance.kernel
-        },
-        roster,
-        old_outbox_root_optional: Some(Digest::ZERO),
-        reason: Text::lossy("the sentinel is lost"),
-    };
-    change(&mut act);
-    act
-}
-
-pub(super) fn sealed(world: &World, act: &RootActV1, n: u8) -> RawCommand {
-    RawCommand::RootAct(Envelope::seal(world.scope(), &key(n), act))
-}
-
 #[test]
 fn a_root_act_replaces_pins_freezes_everything_and_grants_nothing() {
     let mut world = World::new();
     let landing = world.freeze(MAIN, 0, 1);
     let prepared = world.prepare(landing);
     let before = world.governance();
-    let command = sealed(&world, &act(&world, |_| {}), ROOT);
+    let command = sealed_root_act(&world, &root_act(&world, |_| {}), ROOT);
     world.ok(command.clone());
     let after = world.governance();
     assert_eq!(after.organism_epoch, before.organism_epoch + 1);
@@ -122,20 +97,11 @@ fn m1_i21_not_even_the_root_lowers_a_floor_or_leaves_a_pin_unmatched() {
         ),
     ];
     for (what, change, expected) in changes {
-        let command = sealed(&world, &act(&world, change), ROOT);
+        let command = sealed_root_act(&world, &root_act(&world, change), ROOT);
         assert_eq!(world.refused(command), expected, "{what}");
     }
-    let command = sealed(&world, &act(&world, |_| {}), AGENT);
+    let command = sealed_root_act(&world, &root_act(&world, |_| {}), AGENT);
     assert_eq!(world.refused(command), Refusal::Unauthorized);
-}
-
-pub(super) fn support(world: &World, node: u8, level: u64) -> Envelope {
-    let record = FeatureSupportV1 {
-        node_id: NodeId(u64::from(node)),
-        roster_epoch: world.governance().roster.roster_epoch,
-        feature_level: level,
-    };
-    Envelope::seal(world.scope(), &key(120 + node), &record)
 }
 
 #[test]

@@ -13,7 +13,6 @@ use redlatch_journal::planted::Bug;
 use redlatch_journal::{EntryId, State};
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::{Accepted, Event};
-use redlatch_types::mandate::covers;
 use redlatch_types::records::*;
 use redlatch_types::*;
 
@@ -184,26 +183,6 @@ impl Play {
             Event::Prepared(id, _) => self.transactions.push(*id),
             Event::SafetyPrepared(id, ..) => self.stops.push(*id),
             _ => {}
-        }
-    }
-}
-
-/// M1-I34 from outside: what was latched or frozen before a step has no positive event after it.
-fn nothing_positive_in_a_stopped_scope(
-    before: &redlatch_journal::authority::Authority,
-    events: &[Event],
-) {
-    for event in events {
-        let intent = match event {
-            Event::Authorized(body) => body.decision.binding.intent_digest,
-            Event::Prepared(_, transaction) => transaction.binding.intent_digest,
-            Event::Committed(marker) => marker.intent_digest,
-            _ => continue,
-        };
-        let stopped = before.grounds.values().flat_map(|ground| &ground.scopes);
-        let intent = &before.intents[&intent].intent;
-        for scope in stopped {
-            assert!(!covers(scope, intent), "{} under {scope:?}", event.word());
         }
     }
 }

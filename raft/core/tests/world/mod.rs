@@ -20,12 +20,14 @@ use redlatch_types::event::{Accepted, Event};
 use redlatch_types::records::*;
 use redlatch_types::*;
 
+mod histories;
+mod organism;
 mod persons;
 #[allow(
     unused_imports,
-    reason = "not every user of this world has persons decide"
+    reason = "not every user of this world has persons decide or changes the organism"
 )]
-pub use persons::*;
+pub use {histories::*, organism::*, persons::*};
 
 pub const START: u64 = 1_800_000_000_000;
 pub const MINUTE: u64 = limits::MINUTE_MS;
