@@ -51,7 +51,42 @@ fn a_root_act_replaces_pins_freezes_everything_and_grants_nothing() {
 fn m1_i21_not_even_the_root_lowers_a_floor_or_leaves_a_pin_unmatched() {
     let mut world = World::new();
     type Change = fn(&mut RootActV1);
-    let changes: [(&str, Change, Refusal); 9] = [
+    let changes: [(&str, Change, Refusal); 14] = [
+        (
+            "an identifier twice",
+            |a| a.roster.verifiers[0].identifier = 2,
+            Refusal::KernelFloor,
+        ),
+        (
+            "identifier 0",
+            |a| a.roster.verifiers[0].identifier = 0,
+            Refusal::KernelFloor,
+        ),
+        (
+            "node 0",
+            |a| a.roster.nodes[0].node_id = NodeId(0),
+            Refusal::KernelFloor,
+        ),
+        (
+            "a node twice",
+            |a| a.roster.nodes[1].node_id = NodeId(1),
+            Refusal::KernelFloor,
+        ),
+        (
+            "eight voters",
+            |a| {
+                let node = |n: u8| RosterNode {
+                    node_id: NodeId(u64::from(n)),
+                    name: id(&format!("n{n}")),
+                    seat: Seat::Voter,
+                    log_key: key(170 + n).public_key(),
+                    cosigner_key: key(180 + n).public_key(),
+                    record_key: key(190 + n).public_key(),
+                };
+                a.roster.nodes.extend((4..=8).map(node));
+            },
+            Refusal::KernelFloor,
+        ),
         ("number", |a| a.number = 2, Refusal::WrongState),
         (
             "kernel before",

@@ -53,22 +53,14 @@ fn check(genesis: &GenesisV1) -> Option<()> {
 
 fn roster_is_sound(roster: &RosterV1) -> bool {
     let voters = roster.voters().count();
-    let nodes_ascend = roster.nodes.windows(2).all(|w| w[0].node_id < w[1].node_id);
     let names: BTreeSet<_> = roster.nodes.iter().map(|n| &n.name).collect();
-    let identifiers_ascend = roster
-        .verifiers
-        .iter()
-        .zip(1u16..)
-        .all(|(v, expected)| v.identifier == expected);
     let verifier_names: BTreeSet<_> = roster.verifiers.iter().map(|v| &v.verifier_id).collect();
     (voters == 3 || voters == 5)
         && roster.nodes.len() <= NODES_MAX
-        && nodes_ascend
+        && roster::nodes_are_numbered(&roster.nodes)
         && names.len() == roster.nodes.len()
-        && roster.nodes.iter().all(|n| n.node_id.0 != 0)
         && roster.roster_epoch.0 == 1
-        && roster.verifiers.len() == VERIFIER_SEATS
-        && identifiers_ascend
+        && roster::verifiers_are_numbered(&roster.verifiers)
         && verifier_names.len() == VERIFIER_SEATS
 }
 

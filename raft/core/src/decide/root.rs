@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use redlatch_types::event::{Accepted, Event, Ground, GroundCause};
-use redlatch_types::limits::{NODES_MAX, VERIFIER_SEATS};
+use redlatch_types::limits::{NODES_MAX, VERIFIER_SEATS, VOTERS_MAX, VOTERS_MIN};
 use redlatch_types::records::{
     ConstitutionV1, FeatureSupportV1, RedScope, RejoinV1, RootActV1, Seat,
 };
@@ -44,7 +44,6 @@ fn sound(state: &Authority, governance: &Governance, act: &RootActV1) -> bool {
     let roster = &act.roster;
     let voters = roster.voters().count();
     let replaced = roster.sentinel.key != governance.roster.sentinel.key;
-    let ascend = roster.nodes.windows(2).all(|w| w[0].node_id < w[1].node_id);
     let next = Governance {
         kernel: act.kernel.clone(),
         ..governance.clone()
@@ -52,10 +51,10 @@ fn sound(state: &Authority, governance: &Governance, act: &RootActV1) -> bool {
     terms::floors_hold(&act.kernel, governance.kind)
         && terms::pins_match(&act.kernel, roster)
         && roster.roster_epoch == governance.roster.roster_epoch.next()
-        && ascend
+        && roster::nodes_are_numbered(&roster.nodes)
         && roster.nodes.len() <= NODES_MAX
-        && (3..=NODES_MAX).contains(&voters)
-        && roster.verifiers.len() == VERIFIER_SEATS
+        && (VOTERS_MIN..=VOTERS_MAX).contains(&voters)
+        && roster::verifiers_are_numbered(&roster.verifiers)
         && roster::keys_are_distinct(&next, roster)
         && roster::names(roster).len() == roster.nodes.len() + VERIFIER_SEATS + 2
         && terms::constitution_holds(&constitution_after(governance, act), &act.kernel, roster)

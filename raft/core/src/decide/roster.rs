@@ -50,6 +50,17 @@ pub(super) fn rejoined(governance: &Governance, node: redlatch_types::NodeId) ->
     (next.voters().count() >= 2).then_some(next)
 }
 
+/// Nodes are numbered from 1 and ascend: two of one number would be one with two votes.
+pub(super) fn nodes_are_numbered(nodes: &[RosterNode]) -> bool {
+    nodes.windows(2).all(|w| w[0].node_id < w[1].node_id) && nodes.iter().all(|n| n.node_id.0 != 0)
+}
+
+/// The seats are numbered 1 to 4: a number is the point at which the seat's share lies (RFC 9591).
+pub(super) fn verifiers_are_numbered(verifiers: &[RosterVerifier]) -> bool {
+    verifiers.len() == VERIFIER_SEATS
+        && verifiers.iter().zip(1u16..).all(|(v, n)| v.identifier == n)
+}
+
 fn node_is_new(governance: &Governance, node: &RosterNode) -> bool {
     let roster = &governance.roster;
     let mine = [node.log_key, node.cosigner_key, node.record_key];
@@ -76,9 +87,8 @@ pub(super) fn with_verifiers(
     roster.roster_epoch = roster.roster_epoch.next();
     roster.verifiers = verifiers.to_vec();
     let named: BTreeSet<_> = verifiers.iter().map(|v| v.verifier_id.as_str()).collect();
-    let sound = verifiers.len() == VERIFIER_SEATS
+    let sound = verifiers_are_numbered(verifiers)
         && named.len() == verifiers.len()
-        && verifiers.iter().zip(1u16..).all(|(v, n)| v.identifier == n)
         && keys_are_distinct(governance, &roster)
         && !governance
             .subjects
