@@ -202,7 +202,7 @@ const SUBMITS: [(&str, &str); 18] = [
 ];
 
 #[test]
-fn every_call_refuses_every_wrong_role() {
+fn m1_i7_every_call_refuses_every_wrong_role() {
     let cluster = Cluster::start("roles");
     for (column, (role, caller)) in every_role(&cluster).into_iter().enumerate() {
         let node = role == Role::Node;

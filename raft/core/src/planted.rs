@@ -83,5 +83,45 @@ redlatch_types::planted_bugs! {
         AnybodyActuates,
         /// A RED that cannot be read latches nothing.
         UnreadableRedIgnored,
+        /// Any capability prepares any decided intent.
+        AnyCapabilityPrepares,
+        /// What was prepared commits whatever came since.
+        PreparedIsEnough,
+        /// Recovery and migration ask for sovereign actions.
+        AnyIngressServes,
+        /// An empty list in a grant covers everything.
+        EmptyListAllows,
+        /// A mode is put in force without gates.
+        ModeWithoutGates,
+        /// A verdict over bytes that were not durable yet counts.
+        VerdictBeforeTheFreeze,
+        /// The caller is whom the body names.
+        CallerFromTheBody,
+        /// Governance may change between freeze and step.
+        GovernanceUnchecked,
+        /// A constitution past its end is one all the same.
+        EndedConstitutionServes,
+        /// A stop says that a decision may stand behind it.
+        StopRestsOnADecision,
+        /// A RED after a gap stops no more than it names.
+        GapStopsItsScopeOnly,
+        /// A safety attempt lives for ever.
+        AttemptNeverDies,
+        /// A latch that is claimed takes another attempt.
+        LatchHasTwoStops,
+        /// The same attempt is prepared once more.
+        AttemptSpentTwice,
+        /// A stop leaves the epoch as it was.
+        EpochNotPublished,
+        /// A dissent is not in the leaf of the decision.
+        DissentHidden,
+        /// An amendment changes the mode as well.
+        ConstitutionOwnsTheMode,
+        /// An outcome is reported under another marker.
+        OutcomeOfAnyMarker,
+        /// An amendment says how many decide on it.
+        AmendmentApprovesItself,
+        /// What a quorum ratified is called human.
+        QuorumCalledHuman,
     }
 }

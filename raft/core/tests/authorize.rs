@@ -323,7 +323,7 @@ fn a_sheet_or_a_vote_made_for_something_else_does_not_count() {
 }
 
 #[test]
-fn m1_l16_a_quorum_decision_is_labelled_quorum_ratified() {
+pub(super) fn m1_l16_a_quorum_decision_is_labelled_quorum_ratified() {
     let mut world = World::new();
     let digest = world.freeze(MAIN, 0, 7);
     world.authorize(digest);

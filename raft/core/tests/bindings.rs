@@ -181,7 +181,7 @@ fn m1_i31_a_safety_capability_repeats_its_attempt_field_by_field() {
 }
 
 #[test]
-fn m1_i29_a_stop_says_that_no_decision_stands_behind_it_and_publishes_a_stopped_epoch() {
+pub(super) fn m1_i29_a_stop_says_that_no_decision_stands_behind_it_and_publishes_a_stopped_epoch() {
     let mut world = World::new();
     let before = world.state.authority.governance.clone().unwrap().epoch;
     assert_eq!(before.safety_state, SafetyState::Normal);

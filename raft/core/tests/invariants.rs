@@ -14,7 +14,7 @@ use redlatch_types::records::*;
 use redlatch_types::*;
 
 #[test]
-fn m1_i2_no_positive_step_without_the_one_before_it() {
+pub(super) fn m1_i2_no_positive_step_without_the_one_before_it() {
     let mut world = World::new();
     let digest = world.freeze(MAIN, 0, 7);
     let nothing = CapabilityId(Digest::ZERO);
@@ -150,7 +150,7 @@ fn m1_i23_no_digest_depends_on_itself() {
 }
 
 #[test]
-fn m1_i24_the_frozen_leaf_holds_the_bytes_that_its_digest_names() {
+pub(super) fn m1_i24_the_frozen_leaf_holds_the_bytes_that_its_digest_names() {
     let mut world = World::new();
     let digest = world.freeze(MAIN, 0, 7);
     let Some(Event::Frozen(named, time, intent, _)) = world.events.last() else {
@@ -309,7 +309,7 @@ fn m1_i17_a_grant_covers_its_own_subject_and_nobody_elses() {
 }
 
 #[test]
-fn m1_l3_safety_and_positive_capabilities_are_signed_under_different_names() {
+pub(super) fn m1_l3_safety_and_positive_capabilities_are_signed_under_different_names() {
     let mut world = World::new();
     let red = Outbox::new().red(&world, &RedScope::Everything);
     let latch = world.latch(red);
@@ -351,7 +351,7 @@ fn m1_l4_the_latch_comes_from_the_journal_and_stays_until_its_end() {
 
 /// The governance moves on between decision and COMMIT: each field alone voids the step.
 #[test]
-fn m1_i27_nothing_is_substituted_after_the_verdict() {
+pub(super) fn m1_i27_nothing_is_substituted_after_the_verdict() {
     type Change = fn(&mut redlatch_journal::authority::Governance);
     let changes: &[Change] = &[
         |g| g.epoch.active_mode = Mode::FullAutonomy,
@@ -388,7 +388,7 @@ fn m1_i27_nothing_is_substituted_after_the_verdict() {
 }
 
 #[test]
-fn m1_l13_an_expired_constitution_and_a_revoked_party_stop_everything_positive() {
+pub(super) fn m1_l13_an_expired_constitution_and_a_revoked_party_stop_everything_positive() {
     type Change = fn(&mut redlatch_journal::authority::Governance);
     let revoke: &[(Refusal, Change)] = &[
         (Refusal::Expired, |g| {

@@ -12,6 +12,7 @@ mod genesis;
 mod governance;
 mod human;
 mod invariants;
+mod laws;
 mod planted;
 mod poison;
 mod policy;

@@ -44,7 +44,7 @@ fn a_landing_goes_through_in_its_own_entries() {
 }
 
 #[test]
-fn m1_i26_the_caller_follows_from_the_key() {
+pub(super) fn m1_i26_the_caller_follows_from_the_key() {
     let mut world = World::new();
     let proposal = world.proposal("agent", MAIN, 0, 7);
     let payload = proposal.to_canonical();
@@ -143,7 +143,7 @@ fn freeze_refuses_each_wrong_proposal_with_its_code() {
 }
 
 #[test]
-fn m1_i8_empty_lists_in_a_grant_cover_nothing() {
+pub(super) fn m1_i8_empty_lists_in_a_grant_cover_nothing() {
     let empties: &[fn(&mut AutonomyGrantV1)] = &[
         |g| g.action_classes.clear(),
         |g| g.risk_domains.clear(),

@@ -406,7 +406,7 @@ pub(super) fn a_segment_latches_in_order_in_one_entry_and_repeats_are_known() {
 }
 
 #[test]
-fn m1_i32_a_gap_latches_everything_and_its_predecessor_latches_in_turn() {
+pub(super) fn m1_i32_a_gap_latches_everything_and_its_predecessor_latches_in_turn() {
     let mut world = World::new();
     let mut outbox = Outbox::new();
     for subject in ["agent", "other"] {
@@ -524,7 +524,7 @@ pub(super) fn m1_l2_only_the_pinned_actuator_starts_a_safety_transaction() {
 }
 
 #[test]
-fn m1_i35_a_dead_attempt_is_followed_by_another_while_positives_stay_fenced() {
+pub(super) fn m1_i35_a_dead_attempt_is_followed_by_another_while_positives_stay_fenced() {
     let mut world = World::new();
     let digest = world.freeze(MAIN, 0, 7);
     let positive = world.prepare(digest);
@@ -563,7 +563,7 @@ fn m1_i35_a_dead_attempt_is_followed_by_another_while_positives_stay_fenced() {
 }
 
 #[test]
-fn m1_i36_one_marker_per_latch_and_no_effect_before_it() {
+pub(super) fn m1_i36_one_marker_per_latch_and_no_effect_before_it() {
     let mut world = World::new();
     let red = Outbox::new().red(&world, &RedScope::Everything);
     let latch = world.latch(red);
@@ -604,7 +604,7 @@ fn m1_i36_one_marker_per_latch_and_no_effect_before_it() {
 }
 
 #[test]
-fn m1_l10_claim_marker_and_epoch_are_one_entry() {
+pub(super) fn m1_l10_claim_marker_and_epoch_are_one_entry() {
     let mut world = World::new();
     let red = Outbox::new().red(&world, &RedScope::Everything);
     let latch = world.latch(red);

@@ -563,7 +563,7 @@ async fn fault_057_each_certificate_gets_its_verdict_as_a_server() {
 }
 
 #[tokio::test]
-async fn fault_057_no_certificate_and_old_tls_are_refused() {
+async fn m1_i7_fault_057_no_certificate_and_old_tls_are_refused() {
     let zoo = Zoo::new();
     let running = Running::start(&zoo.files("n1").load(), &[Role::Node], Limits::default()).await;
     let right = &zoo.specimens[0];

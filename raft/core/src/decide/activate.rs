@@ -83,6 +83,9 @@ fn in_force(
     let next = after.governance.as_ref().ok_or(Refusal::NoGenesis)?;
     let mode = match &live.intent.payload {
         ActionPayload::ModeActivate(mode) => mode.mode,
+        ActionPayload::ConstitutionAmend(amend) if Bug::ConstitutionOwnsTheMode.planted() => {
+            amend.constitution.allowed_autonomy_modes[0]
+        }
         _ => governance.epoch.active_mode,
     };
     let grants = grants_digest(next.grants.values().map(|held| &held.grant));

@@ -100,7 +100,7 @@ pub(super) fn enter<'a, T: Named>(
     let names_itself = envelope.actor_id == subject.subject_id
         && envelope.issuer == subject.subject_id
         && envelope.actor_kind == subject.actor_kind;
-    if !names_itself {
+    if !names_itself && !Bug::CallerFromTheBody.planted() {
         return Err(Refusal::Unauthorized);
     }
     check_names(envelope, &command.payload)?;

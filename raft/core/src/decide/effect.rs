@@ -119,7 +119,7 @@ pub(super) fn report(state: &Authority, outcome: &Signed<EffectOutcomeV1>) -> De
     let TransactionStage::Committed(marker, effect) = &transaction.stage else {
         return Err(Refusal::WrongState);
     };
-    if marker.marker != record.marker {
+    if marker.marker != record.marker && !Bug::OutcomeOfAnyMarker.planted() {
         return Err(Refusal::CandidateMismatch);
     }
     let accepted = Accepted::EffectReported(record.outcome);

@@ -13,6 +13,7 @@ use super::payload::lawful;
 use super::{Decision, effects, governance, terms};
 use crate::admit::ClientCommand;
 use crate::authority::{Authority, Governance};
+use crate::planted::Bug;
 use crate::registry::{Classification, classify, registry_digest};
 
 /// Versions of boundary and contract of every resource: nothing in this release moves them.
@@ -79,7 +80,8 @@ fn applicable_grant<'a>(
         && grant.constitution_epoch <= governance.constitution.constitution_epoch
         && grant.autonomy_epoch <= governance.epoch.autonomy_epoch
         && grant.max_tier >= classified.tier
-        && grant.action_classes.contains(&proposal.payload.class())
+        && (grant.action_classes.contains(&proposal.payload.class())
+            || grant.action_classes.is_empty() && Bug::EmptyListAllows.planted())
         && grant.risk_domains.contains(&classified.risk)
         && grant
             .resource_environment_scope

@@ -176,7 +176,10 @@ fn latched(
     let envelope = red.signed.envelope();
     let current_epoch = envelope.scope.organism_epoch == governance.organism_epoch;
     let mandate = match entry {
-        Some(entry) if place == ChainPlace::Next && current_epoch => {
+        Some(entry)
+            if (place == ChainPlace::Next && current_epoch)
+                || Bug::GapStopsItsScopeOnly.planted() =>
+        {
             let source = entry
                 .source_intent_digest_optional
                 .and_then(|d| state.intents.get(&d));

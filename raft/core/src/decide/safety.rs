@@ -59,7 +59,9 @@ pub(super) fn store_intent(state: &Authority, attempt: &SafetyActionIntentV1) ->
 /// The latch, if it is still PENDING; a loser is told so.
 fn pending(state: &Authority, number: LatchNumber) -> Result<&Latch, Refusal> {
     match state.latches.get(&number) {
-        Some(latch) if latch.state == LatchState::Pending => Ok(latch),
+        Some(latch) if latch.state == LatchState::Pending || Bug::LatchHasTwoStops.planted() => {
+            Ok(latch)
+        }
         Some(_) => Err(Refusal::StaleLatchClaim),
         None if number.0 >= 1 && number <= state.issued.latch => Err(Refusal::StaleLatchClaim),
         None => Err(Refusal::WrongState),
@@ -68,6 +70,9 @@ fn pending(state: &Authority, number: LatchNumber) -> Result<&Latch, Refusal> {
 
 /// An attempt dies of its time or of a moved epoch; the latch never does (M1-I35).
 fn attempt_lives(state: &Authority, attempt: &Attempt) -> bool {
+    if Bug::AttemptNeverDies.planted() {
+        return true;
+    }
     let current_epoch = state
         .governance
         .as_ref()
@@ -85,7 +90,7 @@ pub(super) fn prepare(state: &Authority, capability: &Signed<SafetyCapabilityV1>
     let id = record.transaction_id();
     let latch = pending(state, record.latch_epoch)?;
     let attempt = latch.attempt.as_ref().ok_or(Refusal::WrongState)?;
-    if attempt.prepared == Some(id) {
+    if attempt.prepared == Some(id) && !Bug::AttemptSpentTwice.planted() {
         return Ok((Vec::new(), Accepted::SafetyPrepared(id)));
     }
     if *record != SafetyCapabilityV1::of(&attempt.intent) {
@@ -139,7 +144,7 @@ pub(super) fn claim(state: &Authority, id: &TransactionId) -> Decision {
         mandate,
         compensates,
         transaction_variant: TransactionVariant::SafetyKernel,
-        positive_authority_decision_forbidden: true,
+        positive_authority_decision_forbidden: !Bug::StopRestsOnADecision.planted(),
         safety_capability_id: SafetyCapabilityV1::of(&attempt.intent).id(),
         authorization_snapshot: snapshot(state, governance),
     };
@@ -151,13 +156,15 @@ pub(super) fn claim(state: &Authority, id: &TransactionId) -> Decision {
     ];
     let now = state.clock.state_time;
     let (grant_events, grants) = grants_after(governance, &latch.receipt.mandate, now);
-    events.push(Event::EpochPublished(Box::new(AutonomyEpochV1 {
-        autonomy_epoch: old.next(),
-        grants_digest: grants_digest(grants.iter()),
-        effective_at: state.clock.state_time,
-        safety_state: SafetyState::Stopped,
-        ..governance.epoch.clone()
-    })));
+    if !Bug::EpochNotPublished.planted() {
+        events.push(Event::EpochPublished(Box::new(AutonomyEpochV1 {
+            autonomy_epoch: old.next(),
+            grants_digest: grants_digest(grants.iter()),
+            effective_at: state.clock.state_time,
+            safety_state: SafetyState::Stopped,
+            ..governance.epoch.clone()
+        })));
+    }
     events.extend(grant_events);
     events.extend(aborts_in_scope(state, latch));
     Ok((events, accepted))

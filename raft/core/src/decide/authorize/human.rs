@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use redlatch_types::event::{Accepted, Basis, Event};
 use redlatch_types::limits::{CHALLENGE_TTL_MS, CHALLENGES_PER_INTENT_MAX};
 use redlatch_types::records::{
-    ChallengeRequestV1, CommonBindingSet, HumanApprovalV1, HumanDecisionV1, HumanKeyV1,
-    OwnerChallengeV1, SovereignActionIntentV1,
+    ActionPayload, ChallengeRequestV1, CommonBindingSet, HumanApprovalV1, HumanDecisionV1,
+    HumanKeyV1, OwnerChallengeV1, SovereignActionIntentV1,
 };
 use redlatch_types::{Bytes, Digest, Refusal, SubjectId};
 
@@ -159,7 +159,7 @@ pub(super) fn decide(
         true => approvals.len(),
         false => persons.len(),
     };
-    if (counted as u64) < governance.constitution.human_approvals_required.max(1) {
+    if (counted as u64) < approvals_required(governance, &live.intent) {
         return Err(Refusal::InsufficientQuorum);
     }
     let decision = HumanDecisionV1 {
@@ -179,6 +179,17 @@ pub(super) fn decide(
         decision_digest: decision.digest(),
         basis: Basis::Human(Box::new(decision), carried),
     })
+}
+
+/// By the constitution in force: an amendment has no say in who decides on it (M1-I16).
+fn approvals_required(governance: &Governance, intent: &SovereignActionIntentV1) -> u64 {
+    let required = match &intent.payload {
+        ActionPayload::ConstitutionAmend(amend) if Bug::AmendmentApprovesItself.planted() => {
+            amend.constitution.human_approvals_required
+        }
+        _ => governance.constitution.human_approvals_required,
+    };
+    required.max(1)
 }
 
 /// One approval: of a live challenge for exactly this intent, by a usable key of the person who

@@ -20,7 +20,7 @@ use redlatch_types::event::{Accepted, Authorized, Basis, Event};
 use redlatch_types::limits::{CAPABILITY_TTL_MS, VERDICT_TTL_MS_MAX};
 use redlatch_types::records::{
     AuthorityDecisionV1, AuthorityVariant, AutonomyCapabilityV1, CommonBindingSet,
-    SentinelVerdictV1, SovereignActionIntentV1, Verdict,
+    RatificationLabel, SentinelVerdictV1, SovereignActionIntentV1, Verdict,
 };
 use redlatch_types::{Canonical, Digest, IntentDigest, Refusal, Signed};
 
@@ -176,7 +176,7 @@ fn check_green(
         && verdict.candidate_digest_optional == intent.candidate_digest_optional
         && verdict.constitution_epoch == governance.constitution.constitution_epoch
         && verdict.autonomy_epoch == governance.epoch.autonomy_epoch
-        && verdict.issued_at >= live.frozen_at;
+        && (verdict.issued_at >= live.frozen_at || Bug::VerdictBeforeTheFreeze.planted());
     if !about_this {
         return Err(Refusal::SentinelRequired);
     }
@@ -213,7 +213,10 @@ fn mint(
         promotion_subject_optional: intent.promotion_target_subject_id_optional.clone(),
         sentinel_verdict_digest_optional: Some(green.digest()),
         metric_evidence_rollout_rollback_digest: intent.metric_evidence_rollout_rollback_digest,
-        label: variant.label(),
+        label: match Bug::QuorumCalledHuman.planted() {
+            true => RatificationLabel::HumanRatified,
+            false => variant.label(),
+        },
         expires_at,
     };
     let capability = capability_of(&decision, intent, budget, now);

@@ -10,7 +10,7 @@ use redlatch_types::records::{
     AgentQuorumDecisionV1, CommonBindingSet, CountedVote, SovereignActionIntentV1, VoteV1,
     VoteVerdict,
 };
-use redlatch_types::{Canonical, Digest, IntentDigest, Refusal, Signed, SubjectId};
+use redlatch_types::{Canonical, Digest, Envelope, IntentDigest, Refusal, Signed, SubjectId};
 
 use super::Decided;
 use crate::admit::Authorization;
@@ -32,11 +32,20 @@ pub(super) fn decide(
     Ok(Decided {
         decision_digest: given.decision.digest(),
         basis: Basis::Quorum(Box::new(QuorumBasis {
-            votes: given.votes.iter().map(|v| v.envelope().clone()).collect(),
+            votes: carried(&given.votes),
             sheet: given.sheet.clone(),
             decision: given.decision.envelope().clone(),
         })),
     })
+}
+
+/// Every vote, dissents too: nobody hides one from the record (M1-L11).
+fn carried(votes: &[Signed<VoteV1>]) -> Vec<Envelope> {
+    let shown = |v: &&Signed<VoteV1>| {
+        v.record().verdict == VoteVerdict::Approve || !Bug::DissentHidden.planted()
+    };
+    let votes = votes.iter().filter(shown);
+    votes.map(|v| v.envelope().clone()).collect()
 }
 
 /// The votes of the sheet, each by the key enrolled for its voter, each by another voter.
