@@ -270,7 +270,20 @@ pub(super) fn two_steps_of_one_intent_never_share_an_entry() {
     ]);
     assert!(outcomes[0].reply.is_ok());
     assert_eq!(outcomes[1].reply, Err(Refusal::TooEarly));
-    world.ok(RawCommand::Commit(id));
+    // Whoever guesses the marker's number claims no effect in the marker's own entry.
+    let effect_key = super::world::digest("effect");
+    let claim = EffectClaimV1 {
+        transaction_id: id,
+        marker: MarkerNumber(1),
+        resource_id: world.intent(digest).payload.resource().id(),
+        effect_key,
+    };
+    let claim = RawCommand::ClaimEffect(Envelope::seal(world.scope(), &key(GATE), &claim));
+    let outcomes = world.apply_together(vec![RawCommand::Commit(id), claim.clone()]);
+    assert!(outcomes[0].reply.is_ok());
+    assert_eq!(outcomes[1].reply, Err(Refusal::TooEarly));
+    assert!(outcomes[1].events.is_empty());
+    world.ok(claim);
 }
 
 #[test]

@@ -388,7 +388,9 @@ pub fn moments() -> Vec<Moment> {
                 leader: 1,
                 index,
             };
-            let before = state.clone();
+            let mut before = state.clone();
+            // As the command meets it: in an entry of its own.
+            before.authority.stepped.clear();
             let outcomes = state.apply(at, entry).outcomes;
             if outcomes[0].reply.is_ok() {
                 found.push(Moment {

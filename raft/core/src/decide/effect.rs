@@ -4,7 +4,7 @@ use redlatch_types::event::{Accepted, Event};
 use redlatch_types::records::{EffectClaimV1, EffectOutcomeV1, OutcomeKind};
 use redlatch_types::{Refusal, Signed};
 
-use super::fence::{Target, fence};
+use super::fence::{Target, fence, one_step_per_entry};
 use super::{Decision, Outcome, governance, in_scope};
 use crate::authority::{Authority, EffectStage, Intent, Transaction, TransactionStage};
 use crate::planted::Bug;
@@ -58,6 +58,8 @@ fn try_claim(
         let withheld = Event::EffectWithheld(record.transaction_id, marker.marker);
         return Err((refusal, vec![withheld]));
     }
+    // Marker and claim are two commits: between them a RED can still win.
+    one_step_per_entry(state, &live.intent.digest()).map_err(plain)?;
     Ok((
         vec![Event::EffectClaimed(
             record.transaction_id,
