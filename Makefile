@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build test demo check fix sim bench
+.PHONY: help build test demo check fix sim explore bench
 
 ARGS ?=
 SEEDS ?=
@@ -33,6 +33,9 @@ fix: ## formats, and applies what clippy can repair
 sim: ## the simulated world alone (SEEDS="1 2 3")
 	@deploy/prerequisites.sh
 	@deploy/sim.sh $(SEEDS)
+
+explore: ## every order of what may be sent to the journal, up to a bound (within an hour)
+	@deploy/explore.sh
 
 bench: ## appends per second and latency on real processes (ARGS="...": the benchmark's own options)
 	@deploy/prerequisites.sh

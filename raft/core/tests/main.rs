@@ -8,6 +8,7 @@ mod bindings;
 mod changed;
 mod codec;
 mod empty;
+mod explore;
 mod faults;
 mod genesis;
 mod governance;

@@ -14,7 +14,7 @@
 use redlatch_journal::development::authenticator::SoftAuthenticator;
 use redlatch_journal::development::{Parties, Subject, genesis};
 use redlatch_journal::registry::FEATURE_LEVEL;
-use redlatch_journal::{EntryId, Outcome, State};
+use redlatch_journal::{Authority, EntryId, Outcome, State};
 use redlatch_types::command::{Authorization, RawCommand};
 use redlatch_types::event::{Accepted, Event};
 use redlatch_types::records::*;
@@ -181,6 +181,14 @@ impl World {
         world.tick(START + 1_000);
         let confirmations = world.key_confirmations(|_, _| {});
         world.ok(RawCommand::ActivateQuorumKey(confirmations));
+        world
+    }
+
+    /// As it is in this state, with nothing before it; `serial` draws what is fresh.
+    pub fn at(authority: Authority, serial: u64) -> World {
+        let mut world = World::before_genesis();
+        world.state.authority = authority;
+        world.serial = serial;
         world
     }
 

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Exhaustive exploration of the journal: every order of everything that may be sent, up to the full bounds of
+# raft/core/tests/explore/scenario.rs. It drives the journal's own decide and evolve, optimised and with every
+# assertion on. A broken rule ends it with exit code 101 and a list of the steps that lead there.
+#
+#   deploy/explore.sh            every full scenario
+#   EXPLORE=small deploy/explore.sh   the scenarios of the ordinary tests, in the same build
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+cd "$REDLATCH_ROOT"
+
+export EXPLORE="${EXPLORE:-full}"
+# The profile keeps the assertions; states are counted in millions, so it is worth optimising more than a simulation.
+export CARGO_PROFILE_SIM_OPT_LEVEL=3
+began=$SECONDS
+cargo test --profile sim -p redlatch-journal --lib --no-run
+echo "exploration: built in $((SECONDS - began)) s"
+began=$SECONDS
+cargo test --profile sim -p redlatch-journal --lib -- --exact --nocapture \
+    tests::explore::check::every_order_of_every_scenario_keeps_every_rule
+echo "exploration: $EXPLORE bounds, no rule broken, $((SECONDS - began)) s"
