@@ -13,6 +13,7 @@ use redlatch_types::*;
 
 use super::empty::empty_of;
 use super::resealed::*;
+use super::world::*;
 
 /// What the journal says to these bytes in this state; `decide` cannot change it.
 fn judged(moment: &Moment, bytes: &[u8]) -> Result<Accepted, Refusal> {
@@ -159,4 +160,39 @@ fn fault_056_a_record_signed_as_another_kind_serves_in_no_command() {
         }
     }
     assert!(tried > 500, "{tried}");
+}
+
+/// The same words for another organism, for another epoch of it, or by somebody else.
+#[test]
+fn fault_056_a_record_serves_where_and_by_whom_it_was_meant() {
+    type Change = fn(&mut Envelope);
+    let changes: [(&str, Change); 5] = [
+        ("organism", |e| {
+            e.scope.organism_id = OrganismId(digest("x"))
+        }),
+        ("epoch after", |e| e.scope.organism_epoch += 1),
+        ("epoch before", |e| e.scope.organism_epoch -= 1),
+        ("stranger", |e| e.key = key(77).public_key()),
+        ("other party", |e| {
+            let other = [OTHER_AGENT, GATE].map(|n| key(n).public_key());
+            e.key = other[usize::from(e.key == other[0])];
+        }),
+    ];
+    let keys = Keyring::new();
+    for moment in one_of_each() {
+        let red = matches!(moment.command, RawCommand::LatchRed(_));
+        for (part, name, _) in parts(&moment.command) {
+            let Part::Record(n) = part else { continue };
+            for (what, change) in changes {
+                let command = keys.signed_as(&moment.command, n, change);
+                let reply = judged(&moment, &command);
+                // A RED of another epoch still stops, and more than it says.
+                let stops = red && what.starts_with("epoch");
+                assert_eq!(reply.is_ok(), stops, "{name} of another {what}: {reply:?}");
+                if !stops && !what.starts_with("epoch") && what != "organism" {
+                    assert_ne!(reply, Err(Refusal::WrongOrganism), "{name} {what}");
+                }
+            }
+        }
+    }
 }

@@ -3,13 +3,16 @@
 //! They are one module of the library and not separate programs, so that each may plant a bug
 //! and show that it notices.
 
+mod approvals;
 mod authorize;
 mod bindings;
 mod changed;
+mod changes;
 mod codec;
 mod empty;
 mod explore;
 mod faults;
+mod floors;
 mod genesis;
 mod governance;
 mod human;
@@ -24,5 +27,6 @@ mod replay;
 mod resealed;
 mod root;
 mod sequences;
+mod steps;
 mod webauthn;
 mod world;

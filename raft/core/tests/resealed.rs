@@ -282,6 +282,21 @@ impl Keyring {
         command.to_canonical()
     }
 
+    /// `command` whose n-th record is signed for another scope or by another key.
+    pub fn signed_as(
+        &self,
+        command: &RawCommand,
+        n: usize,
+        change: impl Fn(&mut Envelope),
+    ) -> Vec<u8> {
+        let mut command = command.clone();
+        let (name, envelope) = envelopes(&mut command).swap_remove(n);
+        change(envelope);
+        let body = envelope.body.0.clone();
+        self.reseal(name, envelope, body);
+        command.to_canonical()
+    }
+
     /// `command` with `bytes` in place of the part, everything around it signed anew.
     pub fn with(&self, command: &RawCommand, part: Part, bytes: Vec<u8>) -> Vec<u8> {
         let mut command = command.clone();

@@ -106,7 +106,8 @@ fn names_every_ground(state: &Authority, reset: &ResetPayload) -> bool {
         .grounds
         .iter()
         .all(|(number, ground)| named(number) || !ground.scopes.iter().any(shares));
-    !reset.grounds.is_empty() && all_live && (none_left || Bug::ResetForgetsGrounds.planted())
+    // That it names any at all is `lawful`'s to say, at the freeze and at every step.
+    all_live && (none_left || Bug::ResetForgetsGrounds.planted())
 }
 
 /// Refuses an intent whose governance is not the one that was frozen with it, whose parties
