@@ -86,6 +86,8 @@ pub(crate) struct Machine {
     pub(crate) beats: BeatCounter,
     pub(crate) rng: ChaCha20Rng,
     pub(crate) known: KnownV1,
+    /// Where the highest proven latch stands; the beginning, if that is not known.
+    pub(crate) latched_at: u64,
     /// Highest state time that is proven.
     pub(crate) state_time: u64,
 }
@@ -115,6 +117,14 @@ impl Machine {
         let mut bytes = Digest::ZERO;
         self.rng.fill_bytes(&mut bytes.0);
         bytes
+    }
+
+    /// The governance in force, as far as it is proven.
+    fn epochs(&self) -> Epochs {
+        Epochs {
+            constitution: self.known.constitution_epoch,
+            autonomy: self.known.autonomy_epoch,
+        }
     }
 }
 
@@ -163,10 +173,7 @@ impl<S: Store> Desk<S> {
         let facts = FreezeFacts {
             freeze: &freeze.event,
             proven_at: freeze.proven_at,
-            epochs: Epochs {
-                constitution: machine.known.constitution_epoch,
-                autonomy: machine.known.autonomy_epoch,
-            },
+            epochs: machine.epochs(),
             // Evidence is the verifiers' matter: the sentinel fetches none and holds none.
             evidence_held: &Default::default(),
         };
@@ -301,10 +308,32 @@ impl<S: Store> Desk<S> {
             return self.used(event).await;
         }
         let input = self.input(|machine, now, out| {
-            learn(&mut machine.known, event.event(), self.key.public_key());
+            if learn(&mut machine.known, event.event(), self.key.public_key()) {
+                machine.latched_at = event.index();
+            }
             machine.outbox.handle_event(event, now, out);
         });
-        input.await
+        input.await?;
+        match event.event() {
+            Event::GroundsReset(_) => self.reset().await,
+            _ => Ok(()),
+        }
+    }
+
+    /// What was reset stands no more, durably; a rule whose cause is still there trips again. A process that
+    /// dies in between reads the leaf again.
+    async fn reset(self: &Arc<Self>) -> Result<(), Stopped> {
+        let mut held = self.machine.lock().await;
+        let machine = held.as_mut().ok_or(Stopped)?;
+        let mut out = Vec::new();
+        let (epochs, posture) = (machine.epochs(), machine.outbox.posture());
+        machine.judge.handle_reset(epochs, posture, &mut out);
+        let run = driver::run_judge(self, machine, out).await;
+        if run.is_err() {
+            *held = None;
+        }
+        self.rescheduled.notify_one();
+        run.map(drop)
     }
 
     async fn used(self: &Arc<Self>, event: &ProvenEvent) -> Result<(), Stopped> {
@@ -351,6 +380,13 @@ impl<S: Store> Desk<S> {
         Ok(known)
     }
 
+    /// What is known of the journal, and where its highest proven latch stands.
+    pub(crate) async fn known(&self) -> Result<(KnownV1, u64), Stopped> {
+        let held = self.machine.lock().await;
+        let machine = held.as_ref().ok_or(Stopped)?;
+        Ok((machine.known, machine.latched_at))
+    }
+
     /// Repeats what is due. Returns how long nothing will be.
     pub(crate) async fn tick(self: &Arc<Self>) -> Result<Option<Duration>, Stopped> {
         let due = self.quietly(|machine, now, out| {
@@ -383,30 +419,34 @@ impl<S: Store> Desk<S> {
     }
 }
 
-/// Takes in what an event says of governance and of this sentinel's outbox.
-fn learn(known: &mut KnownV1, event: &Event, own: redlatch_types::PublicKey) {
+/// Takes in what an event says of governance and of this sentinel's outbox. Leaves may be read again, so
+/// nothing goes back. Says whether it was the next latch.
+fn learn(known: &mut KnownV1, event: &Event, own: redlatch_types::PublicKey) -> bool {
+    let mut advance = |number, root| {
+        if number > known.watermark.number {
+            known.watermark = Head { number, root };
+        }
+    };
     match event {
         Event::RedLatched(receipt, place, _, envelope) => {
-            known.latches = known.latches.max(receipt.latch_epoch);
             if *place == ChainPlace::Next && envelope.key == own {
-                known.watermark = Head {
-                    number: receipt.sentinel_outbox_epoch,
-                    root: receipt.sentinel_outbox_root_digest,
-                };
+                let root = receipt.sentinel_outbox_root_digest;
+                advance(receipt.sentinel_outbox_epoch, root);
+            }
+            // A later one says nothing of one that nobody has shown.
+            if receipt.latch_epoch == known.latches.next() {
+                known.latches = receipt.latch_epoch;
+                return true;
             }
         }
-        Event::RedChained(number, root) => {
-            known.watermark = Head {
-                number: *number,
-                root: *root,
-            };
-        }
+        Event::RedChained(number, root) => advance(*number, *root),
         Event::EpochPublished(epoch) => {
-            known.autonomy_epoch = epoch.autonomy_epoch;
-            known.constitution_epoch = epoch.constitution_epoch;
+            known.autonomy_epoch = known.autonomy_epoch.max(epoch.autonomy_epoch);
+            known.constitution_epoch = known.constitution_epoch.max(epoch.constitution_epoch);
         }
         _ => {}
     }
+    false
 }
 
 /// What is known before the first leaf is read.

@@ -83,6 +83,7 @@ fn wanted(event: &Event) -> Wanted {
         | Event::RedChained(..)
         | Event::SafetyTerminal(..)
         | Event::OutboxAcknowledged(..)
+        | Event::GroundsReset(..)
         | Event::EpochPublished(..)
         | Event::Authorized(..) => Wanted::Proof,
         _ => Wanted::No,
@@ -108,7 +109,7 @@ pub(crate) async fn journal<S: Store>(
                 }
                 let due = compared.is_none_or(|at| at.elapsed() >= COMPARE);
                 if batch.at_end && due {
-                    match compare(&desk, &follower, &roster).await {
+                    match compare(&desk, &mut follower, &roster).await {
                         Ok(true) => {
                             compared = Some(Monotonic::now());
                             condition.met();
@@ -152,7 +153,7 @@ async fn take_in<S: Store>(
 /// Compares what was read with what a majority vouches for; false: there is more to read.
 async fn compare<S: Store>(
     desk: &Arc<Desk<S>>,
-    follower: &Follower,
+    follower: &mut Follower,
     roster: &RosterV1,
 ) -> Result<bool, Stopped> {
     let nonce = desk.draw().await?;
@@ -165,8 +166,12 @@ async fn compare<S: Store>(
         }
     };
     desk.state_time(point.state_time).await?;
-    let known = desk.read_to(follower.position(), false).await?;
-    if known.next < point.size || known.latches < point.latches {
+    if follower.position() < point.size {
+        return Ok(false);
+    }
+    let (known, latched_at) = desk.known().await?;
+    if known.latches < point.latches {
+        follower.reread(latched_at);
         return Ok(false);
     }
     desk.remembered(Memory::Journal, known.watermark).await?;

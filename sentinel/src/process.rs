@@ -247,6 +247,7 @@ async fn assemble<S: Store>(
             beats: BeatCounter::default(),
             rng: parts.rng,
             known: stored.known.unwrap_or_else(|| at_genesis(genesis)),
+            latched_at: 0,
             state_time: genesis.created_at,
         })),
         rescheduled: Notify::new(),

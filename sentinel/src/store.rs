@@ -197,9 +197,10 @@ pub(crate) fn keep_known<S: Store>(store: &S, known: &KnownV1) -> Result<(), Kep
 #[cfg(test)]
 mod tests {
     use redlatch_link::store::SimDisk;
+    use redlatch_types::records::{RedScope, Text};
     use redlatch_types::{OrganismId, Scope, SigningKey};
     use redlatch_watch::Outbox;
-    use redlatch_watch::outbox::{Effect, Writer as Owner};
+    use redlatch_watch::outbox::{Effect, RedRequest, Writer as Owner};
 
     use super::*;
 
@@ -211,6 +212,18 @@ mod tests {
             },
             key: SigningKey::from_seed([2; 32]),
             nodes: Vec::new(),
+        }
+    }
+
+    fn red() -> RedRequest {
+        RedRequest {
+            verdict_id: Digest::ZERO,
+            scope: RedScope::Everything,
+            verbs: Vec::new(),
+            rollback_plan: None,
+            source: None,
+            reason: Text::lossy("a test"),
+            issued_at: 0,
         }
     }
 
@@ -238,7 +251,7 @@ mod tests {
         for write in writes(std::mem::take(&mut out)) {
             persist(&store, &write).unwrap();
         }
-        first.handle_reset(&[], 0, &mut out);
+        first.handle_reds(vec![red()], 0, &mut out);
         let refused = persist(&store, &writes(out)[0]);
         assert!(matches!(refused, Err(KeptError::AnotherWriter)));
         assert_eq!(

@@ -114,6 +114,13 @@ impl Follower {
         self.next = self.next.min(to);
     }
 
+    /// Reads again from an earlier leaf, of another node: this one has shown something else in the place of
+    /// what must be there.
+    pub fn reread(&mut self, from: u64) {
+        self.rewind(from);
+        self.at = (self.at + 1) % self.rotations.len();
+    }
+
     /// Reads on until there is enough for one batch, or no more.
     ///
     /// # Errors

@@ -23,7 +23,8 @@ use redlatch_types::event::{Accepted, ChainPlace, Event, Ground};
 use redlatch_types::proven::ProvenEvent;
 use redlatch_types::records::SovereignActionIntentV1;
 use redlatch_types::{
-    Canonical, Digest, Envelope, IntentDigest, LatchNumber, Refusal, Scope, SigningKey,
+    Canonical, Digest, Envelope, GroundNumber, IntentDigest, LatchNumber, OutboxEpoch, Refusal,
+    Scope, SigningKey,
 };
 use tokio::sync::{Mutex, Notify};
 
@@ -83,10 +84,14 @@ pub(crate) struct Machine {
     pub(crate) attempts: Attempts,
     rng: ChaCha20Rng,
     intents: Intents,
-    /// The ground of every latch.
+    /// The ground of every latch that is not reset.
     grounds: BTreeMap<LatchNumber, Ground>,
-    /// Grounds that are not kept yet.
-    fresh: Vec<(LatchNumber, Ground)>,
+    /// What became of grounds and is not kept yet.
+    fresh: Vec<(LatchNumber, Option<Ground>)>,
+    /// Every latch up to here is proven.
+    latches: LatchNumber,
+    /// Where the last of them stands; the beginning, if that is not known.
+    latched_at: u64,
     watermark: SeenV1,
     /// Where the leaves of latches that are not over begin.
     open: BTreeMap<LatchNumber, u64>,
@@ -98,8 +103,12 @@ impl Machine {
         attempts: Attempts,
         rng: ChaCha20Rng,
         grounds: BTreeMap<LatchNumber, Ground>,
-        watermark: SeenV1,
+        known: Option<KnownV1>,
     ) -> Machine {
+        let none = SeenV1 {
+            number: OutboxEpoch(0),
+            root: Digest::ZERO,
+        };
         Machine {
             hold,
             attempts,
@@ -107,7 +116,9 @@ impl Machine {
             intents: Intents::default(),
             grounds,
             fresh: Vec::new(),
-            watermark,
+            latches: known.map(|known| known.latches).unwrap_or_default(),
+            latched_at: 0,
+            watermark: known.map_or(none, |known| known.watermark),
             open: BTreeMap::new(),
         }
     }
@@ -205,6 +216,7 @@ impl<S: Store> Desk<S> {
         let machine = held.as_mut().ok_or(Stopped)?;
         let mut holding = Vec::new();
         machine.hold.handle_latch(event, &mut holding);
+        machine.hold.handle_reset(event, &mut holding);
         let mut acting = Vec::new();
         let missing = machine.take_in(event, &self.verifier, self.now(), &mut acting);
         self.run(&mut held, holding, acting).await?;
@@ -247,6 +259,7 @@ impl<S: Store> Desk<S> {
         let known = KnownV1 {
             next: open.unwrap_or(next).min(next),
             watermark: machine.watermark,
+            latches: machine.latches,
         };
         let store = self.store.clone();
         let kept = world::blocking(move || store::keep_known(&store, &known, &fresh)).await;
@@ -264,12 +277,11 @@ impl<S: Store> Desk<S> {
         held.as_ref()?.open.values().min().copied()
     }
 
-    /// The highest latch that is proven here.
-    pub(crate) async fn latches(&self) -> Result<LatchNumber, Stopped> {
+    /// The latch up to which every one is proven here, and where it stands.
+    pub(crate) async fn latches(&self) -> Result<(LatchNumber, u64), Stopped> {
         let held = self.machine.lock().await;
         let machine = held.as_ref().ok_or(Stopped)?;
-        let last = machine.grounds.last_key_value();
-        Ok(last.map(|(latch, _)| *latch).unwrap_or_default())
+        Ok((machine.latches, machine.latched_at))
     }
 
     /// Whether the journal's grounds could make HOLD less, and whether a stop is under way.
@@ -364,6 +376,7 @@ impl Machine {
             Event::SafetyTerminal(latch, _) => {
                 self.open.remove(latch);
             }
+            Event::GroundsReset(grounds) => self.reset(grounds),
             _ => {}
         }
         let Machine { attempts, rng, .. } = self;
@@ -374,6 +387,17 @@ impl Machine {
     fn advance(&mut self, to: SeenV1) {
         if to.number > self.watermark.number {
             self.watermark = to;
+        }
+    }
+
+    /// These grounds are live no more. That there were latches on them stays known.
+    fn reset(&mut self, numbers: &[GroundNumber]) {
+        let ended = |ground: &Ground| numbers.contains(&ground.number);
+        let ended = self.grounds.iter().filter(|(_, ground)| ended(ground));
+        let ended: Vec<LatchNumber> = ended.map(|(latch, _)| *latch).collect();
+        for latch in ended {
+            self.grounds.remove(&latch);
+            self.fresh.push((latch, None));
         }
     }
 
@@ -389,7 +413,12 @@ impl Machine {
         };
         let latch = receipt.latch_epoch;
         if self.grounds.insert(latch, ground.clone()).is_none() {
-            self.fresh.push((latch, ground.clone()));
+            self.fresh.push((latch, Some(ground.clone())));
+        }
+        // A later one says nothing of one that nobody has shown.
+        if latch == self.latches.next() {
+            self.latches = latch;
+            self.latched_at = event.index();
         }
         // Leaves may be read again; the end of the latch, if there is one, comes after this leaf.
         self.open.insert(latch, event.index());

@@ -58,7 +58,8 @@ fn wanted(event: &Event) -> Wanted {
         | Event::SafetyCommitted(..)
         | Event::EpochPublished(..)
         | Event::SafetyTerminal(..)
-        | Event::OutboxAcknowledged(..) => Wanted::Proof,
+        | Event::OutboxAcknowledged(..)
+        | Event::GroundsReset(..) => Wanted::Proof,
         _ => Wanted::No,
     }
 }
@@ -197,9 +198,13 @@ impl<S: Store> Reader<S> {
                 return Ok(());
             }
         };
-        let all_read = self.follower.position() >= point.size;
-        let complete = all_read && self.desk.latches().await? >= point.latches;
-        if complete && self.desk.narrow(point.size).await? {
+        if self.follower.position() < point.size {
+            return Ok(());
+        }
+        let (latches, latched_at) = self.desk.latches().await?;
+        if latches < point.latches {
+            self.follower.reread(latched_at);
+        } else if self.desk.narrow(point.size).await? {
             self.condition.met();
         }
         Ok(())

@@ -5,6 +5,7 @@
 //!   proven latch ───────▶├─ held scopes ──Persist──▶ answer to the sentinel
 //!   no memory, gap, fork ▶┘       │
 //!   live grounds, proven ──────▶ narrow, never below what is not yet in the journal
+//!   reset of a ground, proven ─▶ that ground holds no more
 //!                                 ▼
 //!          permits(intent) = nothing held covers it ∧ fresh beat ∧ no RED outstanding
 //! ```
@@ -277,6 +278,17 @@ impl Hold {
         self.store(out);
     }
 
+    /// Ends what a proven reset names, ground by ground; a repeat finds nothing more to end. What is
+    /// held for a RED itself waits for [`Hold::narrow`], which looks at every latch.
+    pub fn handle_reset(&mut self, event: &ProvenEvent, out: &mut Vec<Effect>) {
+        let Event::GroundsReset(grounds) = event.event() else {
+            return;
+        };
+        let ended = |h: &HeldV1| matches!(h.cause, Cause::Ground(n) if grounds.contains(&n));
+        self.held.retain(|h| !ended(h));
+        self.store(out);
+    }
+
     /// Hears a beat. A repeated or earlier one is no sign of life.
     pub fn handle_beat(&mut self, beat: &AuthenticBeat, now: u64) {
         let beat = beat.record();
@@ -294,7 +306,7 @@ impl Hold {
     }
 
     /// Replaces what is held by the journal's live grounds and the REDs that are not yet
-    /// latched there. The only way in which HOLD becomes less.
+    /// latched there. Beside a reset the only way in which HOLD becomes less.
     ///
     /// # Errors
     /// [`NotNarrowed`]; HOLD has not become less.

@@ -25,7 +25,7 @@ use redlatch_link::world::{self, JoinHandle, Monotonic};
 use redlatch_link::{PeerIdentity, Role};
 use redlatch_types::policy::Policy;
 use redlatch_types::records::GenesisV1;
-use redlatch_types::{Digest, Envelope, OutboxEpoch, Signed, SigningKey};
+use redlatch_types::{Envelope, Signed, SigningKey};
 use tokio::sync::{Mutex, Notify, watch};
 
 use crate::alarm::Alarm;
@@ -33,7 +33,7 @@ use crate::attempts::{Attempts, Signer};
 use crate::desk::{Desk, Machine};
 use crate::driver;
 use crate::follow::{self, Reader};
-use crate::hold::{Hold, SeenV1};
+use crate::hold::Hold;
 use crate::metrics::ActuatorMetrics;
 use crate::service::{HOLD_CALLERS, HoldService, RED_CALLERS, RedService, red_limits};
 use crate::start::StartFailure;
@@ -254,13 +254,8 @@ fn machine(
     for error in unreadable {
         tracing::warn!(%error, "the journal leads to it again");
     }
-    let none = SeenV1 {
-        number: OutboxEpoch(0),
-        root: Digest::ZERO,
-    };
-    let watermark = stored.known.map_or(none, |known| known.watermark);
     let hold = Hold::load(stored.hold.as_deref());
-    Machine::new(hold, attempts, rng, stored.grounds, watermark)
+    Machine::new(hold, attempts, rng, stored.grounds, stored.known)
 }
 
 /// An independent generator.

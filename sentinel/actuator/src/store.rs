@@ -1,4 +1,4 @@
-//! What an actuator keeps: HOLD, attempts, the grounds of every latch, how far it has read the journal.
+//! What an actuator keeps: HOLD, attempts, the grounds of latches that are not reset, how far it has read the journal.
 //!
 //! HOLD is one row that reads as *everything* whenever it is not exactly what was written (FAULTS 24).
 
@@ -40,6 +40,9 @@ pub struct KnownV1 {
     /// The last RED that the journal latched in order.
     #[n(1)]
     pub watermark: SeenV1,
+    /// Every latch up to here was taken in.
+    #[n(2)]
+    pub latches: LatchNumber,
 }
 
 /// Everything, as it was found.
@@ -115,15 +118,18 @@ pub(crate) fn forget_attempt<S: Store>(store: &S, latch: LatchNumber) -> Result<
     store.write(|view| Ok(view.delete(ATTEMPTS, &key(latch))?))
 }
 
-/// Remembers what a batch of leaves has taught.
+/// Remembers what a batch of leaves has taught; a ground that was reset is dropped.
 pub(crate) fn keep_known<S: Store>(
     store: &S,
     known: &KnownV1,
-    grounds: &[(LatchNumber, Ground)],
+    grounds: &[(LatchNumber, Option<Ground>)],
 ) -> Result<(), KeptError> {
     store.write(|view| {
         for (latch, ground) in grounds {
-            view.put(GROUNDS, &key(*latch), &ground.to_canonical())?;
+            match ground {
+                Some(ground) => view.put(GROUNDS, &key(*latch), &ground.to_canonical())?,
+                None => view.delete(GROUNDS, &key(*latch))?,
+            }
         }
         Ok(view.put(JOURNAL, KNOWN, &known.to_canonical())?)
     })

@@ -6,6 +6,7 @@ mod bench;
 
 use bench::world::{
     AGENT, MAIN, SENTINEL, START, Sentinel, World, digest, journal, key, request, subject,
+    with_verbs,
 };
 use bench::{Actuator, verifier};
 use redlatch_actuator::hold::{
@@ -14,7 +15,9 @@ use redlatch_actuator::hold::{
 };
 use redlatch_actuator::verify_red::NotAuthentic;
 use redlatch_types::command::RawCommand;
+use redlatch_types::event::Event;
 use redlatch_types::mandate::NegativeVerb;
+use redlatch_types::proven::ProvenEvent;
 use redlatch_types::records::*;
 use redlatch_types::*;
 use redlatch_watch::BeatCounter;
@@ -80,6 +83,18 @@ impl Bench {
     }
     fn answer(&self, intent: &SovereignActionIntentV1) -> Answer {
         self.actuator.hold.permits(intent, self.actuator.now)
+    }
+    /// A person resets this ground; the actuator is shown the receipt.
+    fn reset(&mut self, ground: u64) {
+        let payload = ResetPayload {
+            grounds: vec![GroundNumber(ground)],
+            cause: Text::lossy("repaired"),
+        };
+        self.world.make_change(ActionPayload::ResetFrozen(payload));
+        let events = self.world.events.iter().rev();
+        let mut resets = events.filter(|it| matches!(it, Event::GroundsReset(_)));
+        let reset = resets.next().unwrap().clone();
+        self.actuator.event(&reset, None);
     }
     fn latch(&mut self, envelope: &Envelope) -> LatchNumber {
         self.world
@@ -416,7 +431,57 @@ fn fault_026_a_stuck_stop_leaves_beats_and_permits_alone() {
     assert!(bench.actuator.holds(&subject("other")));
     // The way out: the stop ends, a reset takes the ground away, its proof lowers HOLD.
     bench.world.stop(LatchNumber(1));
-    bench.world.state.authority.grounds.clear();
+    bench.reset(1);
     bench.narrow().unwrap();
     assert!(!bench.actuator.holds(&subject("other")));
+}
+
+#[test]
+fn hold_ends_per_latch_and_by_the_proven_reset_of_its_ground_alone() {
+    let mut bench = Bench::new();
+    let (agent, other) = (subject("agent"), subject("other"));
+    for scope in [&agent, &other] {
+        let red = bench.red(scope.clone());
+        bench.actuator.red(&red, None);
+        let latch = bench.latch(&red);
+        bench.world.stop(latch);
+    }
+    bench.narrow().unwrap();
+    let holds = |bench: &Bench| (bench.actuator.holds(&agent), bench.actuator.holds(&other));
+    assert_eq!(holds(&bench), (true, true));
+    // What a minority or another organism's nodes say is nobody's reset.
+    let of = |ground: u64| Event::GroundsReset(vec![GroundNumber(ground)]);
+    let policy = bench::world::policy(bench.world.scope());
+    let minority = bench::world::receipt(bench.world.scope(), &of(1), &[1]);
+    assert!(ProvenEvent::of(&minority, &policy).is_err());
+    let mut elsewhere = bench.world.scope();
+    elsewhere.organism_id = OrganismId(digest("other"));
+    let foreign = bench::world::receipt(elsewhere, &of(1), &[1, 2]);
+    assert!(ProvenEvent::of(&foreign, &policy).is_err());
+    // A ground that nobody holds for.
+    bench.actuator.event(&of(3), None);
+    assert_eq!(holds(&bench), (true, true));
+    bench.reset(1);
+    assert_eq!(holds(&bench), (false, true));
+    // It is durable, and only the other one is left.
+    bench.actuator.restart();
+    assert_eq!(holds(&bench), (false, true));
+    // The same subject again, under another ground: the old receipt ends nothing of it.
+    let again = with_verbs(request(9, agent.clone()), &[NegativeVerb::Revoke]);
+    let (_, deliveries) = bench.sentinel.red(again);
+    let red = deliveries[0].segment.last().unwrap().clone();
+    bench.actuator.red(&red, None);
+    let latch = bench.latch(&red);
+    bench.world.stop(latch);
+    bench.narrow().unwrap();
+    bench.actuator.event(&of(1), None);
+    assert_eq!(holds(&bench), (true, true));
+    // A RED that is not latched has no ground, so no reset reaches it.
+    let red = bench.red(subject("third"));
+    bench.actuator.red(&red, None);
+    bench.actuator.event(
+        &Event::GroundsReset((0..99).map(GroundNumber).collect()),
+        None,
+    );
+    assert!(bench.actuator.holds(&subject("third")));
 }

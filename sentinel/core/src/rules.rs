@@ -134,6 +134,8 @@ pub struct Case<'a> {
     pub intent: &'a SovereignActionIntentV1,
     /// State time of the freeze.
     pub frozen_at: u64,
+    /// State time at which windows end: that of the freeze, or of now where a rule is asked again.
+    pub window_end: u64,
     /// State time of the head under which the freeze is proven.
     pub proven_at: u64,
     /// Highest state time that the sentinel knows.
@@ -259,6 +261,18 @@ impl Rules {
     }
 }
 
+/// What follows when one more finding, of no rule of the configuration, is taken in. It cannot
+/// make anything better.
+pub(crate) fn weigh(conclusion: Conclusion, more: &Finding) -> Conclusion {
+    match (conclusion, more.outcome) {
+        (Conclusion::Green | Conclusion::CannotJudge(_), Outcome::Withholds | Outcome::Trips) => {
+            Conclusion::Withheld(more.text.clone())
+        }
+        (Conclusion::Green, Outcome::CannotJudge) => Conclusion::CannotJudge(more.text.clone()),
+        (conclusion, _) => conclusion,
+    }
+}
+
 /// A RED outweighs a WITHHELD, a WITHHELD outweighs silence: what is certain is said.
 fn conclude(findings: &[Finding], calls: Vec<RedCall>) -> Conclusion {
     let first = |outcome| findings.iter().find(|f| f.outcome == outcome);
@@ -271,6 +285,14 @@ fn conclude(findings: &[Finding], calls: Vec<RedCall>) -> Conclusion {
     } else {
         Conclusion::Green
     }
+}
+
+/// Whether the intent can never be carried out any more: expired, or fenced by an epoch.
+fn is_over(case: &Case<'_>) -> bool {
+    let (intent, epochs) = (case.intent, case.epochs);
+    case.now >= intent.expires_at
+        || intent.constitution_epoch < epochs.constitution
+        || intent.autonomy_epoch < epochs.autonomy
 }
 
 /// Whether the intent can still become valid under the governance in force.
@@ -340,9 +362,11 @@ fn evidence_missing(case: &Case<'_>, at_least: usize) -> Option<String> {
 impl Quota {
     fn is_exceeded(&self, earlier: &[u64], case: &Case<'_>) -> bool {
         let window = self.window_ms.min(INTENT_TTL_MS_MAX);
-        let start = case.frozen_at.saturating_sub(window);
-        let within = earlier.iter().filter(|at| **at > start).count();
-        within.saturating_add(1) > self.intents_max
+        let start = case.window_end.saturating_sub(window);
+        let all = earlier.iter().chain([&case.frozen_at]);
+        // The one that is judged is counted always; asked again later, it may have left the window.
+        let within = all.filter(|at| **at > start || **at == case.window_end);
+        within.count() > self.intents_max
     }
 
     fn exceeded(&self, what: &str, earlier: &[u64], case: &Case<'_>) -> Option<String> {
@@ -360,6 +384,14 @@ impl Quota {
 impl Tripwire {
     fn trips(&self, case: &Case<'_>) -> bool {
         !self.when.is_empty() && self.when.iter().all(|c| c.holds(case))
+    }
+
+    /// Whether the input that tripped it is still out of bounds: asked about the same intent
+    /// now. A subject's rate counts as long as the window holds it; any other combination is
+    /// over with its intent.
+    pub(crate) fn still_trips(&self, case: &Case<'_>) -> bool {
+        let looks_back = self.windows().next().is_some();
+        (looks_back || !is_over(case)) && self.trips(case)
     }
 
     /// Windows that its conditions look back.
@@ -383,7 +415,7 @@ impl Tripwire {
         }
     }
 
-    fn call(&self, intent: &SovereignActionIntentV1) -> RedCall {
+    pub(crate) fn call(&self, intent: &SovereignActionIntentV1) -> RedCall {
         let mut verbs = self.verbs.clone();
         verbs.sort();
         verbs.dedup();
@@ -445,7 +477,7 @@ fn aim(intent: &SovereignActionIntentV1) -> String {
     )
 }
 
-fn finding(rule: &str, outcome: Outcome, text: &str) -> Finding {
+pub(crate) fn finding(rule: &str, outcome: Outcome, text: &str) -> Finding {
     Finding {
         rule: Name::new(rule).expect("the rules of this file have good names"),
         outcome,

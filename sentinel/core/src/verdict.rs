@@ -9,29 +9,33 @@
 //! - WITHHELD is for good for (intent, evidence held); more evidence may be judged anew.
 //! - A fresh GREEN may be stated for the same intent as long as none was used.
 //! - GREEN needs a sound outbox; a RED that stands over the intent withholds.
+//! - A reset is judged as a reset ([`reset`]): the REDs that it ends do not withhold it.
 //! - What is stated was persisted before; a RED is raised before anything is remembered of
 //!   it, so that a crash between the two can only raise it again.
 //!
 //! The judge signs nothing and knows no clock: ids and nonces are arguments, times are state
 //! time from proofs.
 
+mod reset;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use minicbor::{Decode, Encode};
 use redlatch_types::event::Event;
 use redlatch_types::limits::{INTENTS_OPEN_MAX, VERDICT_TTL_MS_MAX};
-use redlatch_types::mandate::covers;
 use redlatch_types::proven::ProvenEvent;
 use redlatch_types::records::{SentinelVerdictV1, SovereignActionIntentV1, Text, Verdict};
 use redlatch_types::{Canonical, Digest, IntentDigest, NotCanonical, SubjectId};
 
-use crate::outbox::{Health, Posture, stops};
-use crate::rules::{Case, Conclusion, Epochs, Finding, Limit, RedCall, Rules, Use};
+use crate::outbox::{Health, Posture};
+use crate::rules::{Case, Conclusion, Epochs, Finding, Limit, RedCall, Rules, Use, weigh};
 
 /// Intents remembered at a time. When it is full the judge is silent about new ones.
 pub const JUDGED_MAX: usize = INTENTS_OPEN_MAX;
 /// Different sets of evidence for one intent that may be withheld before the judge is silent.
 pub const TRIES_PER_INTENT_MAX: usize = 8;
+/// Intents that have tripped a wire whose bytes are kept, to ask the rule again at a reset.
+pub const TRIPS_KEPT_MAX: usize = 1_024;
 
 /// What the judge knows of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,6 +161,20 @@ pub struct JudgementV1 {
     /// What was withheld.
     #[n(5)]
     pub withheld: Vec<WithheldV1>,
+    /// It has tripped a wire.
+    #[n(6)]
+    pub tripped: Option<TripV1>,
+}
+
+/// What is known of an intent that has tripped a wire.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum TripV1 {
+    /// Its bytes: the input with which the rule is asked again.
+    #[n(1)]
+    Kept(#[n(0)] Box<SovereignActionIntentV1>),
+    /// There was no room for them: the cause counts as still there until it is forgotten.
+    #[n(2)]
+    NotKept,
 }
 
 /// The stored judgements cannot be read: a WITHHELD might be forgotten, so nothing is stated.
@@ -173,6 +191,8 @@ pub struct Judge {
     judgements: BTreeMap<IntentDigest, JudgementV1>,
     by_proposer: BTreeMap<SubjectId, BTreeSet<IntentDigest>>,
     by_end: BTreeSet<(u64, IntentDigest)>,
+    /// Those that have tripped a wire.
+    trips: BTreeSet<IntentDigest>,
 }
 
 impl Judge {
@@ -192,6 +212,7 @@ impl Judge {
             judgements: BTreeMap::new(),
             by_proposer: BTreeMap::new(),
             by_end: BTreeSet::new(),
+            trips: BTreeSet::new(),
         };
         for bytes in stored {
             judge.remember(JudgementV1::from_canonical(bytes)?);
@@ -207,6 +228,7 @@ impl Judge {
                 break;
             }
             self.by_end.pop_first();
+            self.trips.remove(&intent);
             if let Some(over) = self.judgements.remove(&intent) {
                 self.drop_from_proposer(&over.proposer, &intent);
             }
@@ -250,23 +272,26 @@ impl Judge {
         let assessment = self.rules.assess(&Case {
             intent,
             frozen_at: *frozen_at,
+            window_end: *frozen_at,
             proven_at: facts.proven_at,
             now: self.now,
             epochs: facts.epochs,
             evidence_held: facts.evidence_held,
             used: &used,
         });
-        let judgement = self.judgement(digest, *frozen_at, intent);
-        let stands = posture.standing.iter().any(|s| covers(s, intent));
-        let conclusion = match assessment.conclusion {
-            Conclusion::Green if stands => Conclusion::Withheld(stands_reason()),
-            other => other,
-        };
+        let mut judgement = self.judgement(digest, *frozen_at, intent);
+        if matches!(assessment.conclusion, Conclusion::Red(_)) {
+            judgement.tripped = Some(self.trip(digest, intent));
+        }
+        let standing = self.of_standing(intent, posture, facts.epochs);
+        let conclusion = weigh(assessment.conclusion, &standing);
         match self.conclude(judgement, conclusion, posture, evidence, out) {
             Ok((verdict, reason)) => out.push(self.state(facts, fresh, verdict, reason)),
             Err(silence) => out.push(Effect::Silent(silence)),
         }
-        assessment.findings
+        let mut findings = assessment.findings;
+        findings.push(standing);
+        findings
     }
 
     /// What was said for good: a WITHHELD with its reason, or that nothing more is said.
@@ -307,14 +332,16 @@ impl Judge {
     ) -> Result<(Verdict, Option<Text>), Silence> {
         let mut conclusion = conclusion;
         if let Conclusion::Red(calls) = conclusion {
-            let news = |c: &RedCall| !posture.standing.iter().any(|s| stops(s, &c.scope));
+            let news = |c: &RedCall| !posture.stops(&c.scope);
             let calls: Vec<_> = calls.into_iter().filter(news).collect();
             if !calls.is_empty() {
                 out.extend(calls.into_iter().map(Effect::Raise));
                 self.keep(judgement, out);
                 return Err(Silence::Red);
             }
-            // A rule that has tripped stands until its reset: no second RED by its proxy.
+            // A rule that has tripped stands until its reset: no second RED by its proxy. That
+            // its cause is still there is remembered.
+            self.keep(judgement.clone(), out);
             conclusion = Conclusion::Withheld(stands_reason());
         }
         if let Some(said) = self.remembered(&judgement.intent_digest, &evidence) {
@@ -395,6 +422,16 @@ impl Judge {
             forget_at: intent.expires_at.max(counted_until),
             stage: Stage::Judged,
             withheld: Vec::new(),
+            tripped: None,
+        }
+    }
+
+    fn trip(&self, digest: &IntentDigest, intent: &SovereignActionIntentV1) -> TripV1 {
+        let known = self.trips.contains(digest);
+        if known || self.trips.len() < TRIPS_KEPT_MAX {
+            TripV1::Kept(Box::new(intent.clone()))
+        } else {
+            TripV1::NotKept
         }
     }
 
@@ -422,6 +459,9 @@ impl Judge {
     fn remember(&mut self, judgement: JudgementV1) {
         let digest = judgement.intent_digest;
         self.by_end.insert((judgement.forget_at, digest));
+        if judgement.tripped.is_some() {
+            self.trips.insert(digest);
+        }
         self.by_proposer
             .entry(judgement.proposer.clone())
             .or_default()
@@ -453,8 +493,10 @@ impl Judge {
     }
 }
 
+const STANDS: &str = "a RED stands in its scope until a reset";
+
 fn stands_reason() -> Text {
-    Text::lossy("a RED stands in its scope until a reset")
+    Text::lossy(STANDS)
 }
 
 /// Digest of the evidence that is both named and held.

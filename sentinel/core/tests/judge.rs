@@ -12,7 +12,7 @@ use redlatch_types::mandate::NegativeVerb;
 use redlatch_types::proven::ProvenEvent;
 use redlatch_types::records::*;
 use redlatch_types::*;
-use redlatch_watch::outbox::{Health, Posture};
+use redlatch_watch::outbox::{Health, Posture, StandingV1};
 use redlatch_watch::rules::{Condition, Epochs, Limit, Outcome, Quota, TripScope, Tripwire};
 use redlatch_watch::verdict::{Effect, FreezeFacts, Fresh, Identity, Judge, Silence, Stage};
 use redlatch_watch::{RedCall, Rules};
@@ -129,6 +129,15 @@ impl Bench {
         };
         let stored = self.stored.values().map(Vec::as_slice);
         self.judge = Judge::open(identity, rules, stored).unwrap();
+    }
+}
+
+fn on_no_ground(scope: RedScope) -> StandingV1 {
+    StandingV1 {
+        number: OutboxEpoch(1),
+        scope,
+        ground: None,
+        is_over: false,
     }
 }
 
@@ -417,7 +426,7 @@ fn a_runaway_subject_trips_also_when_its_intents_are_only_withheld() {
 fn a_red_that_stands_over_the_intent_withholds() {
     let mut bench = Bench::new(rules());
     let freeze = bench.freeze(MAIN);
-    let standing = [subject("agent")];
+    let standing = [on_no_ground(subject("agent"))];
     let posture = Posture {
         health: Health::Sound,
         standing: &standing,
@@ -428,7 +437,7 @@ fn a_red_that_stands_over_the_intent_withholds() {
     );
     let mut other = Bench::new(rules());
     let freeze = other.freeze(MAIN);
-    let standing = [subject("other")];
+    let standing = [on_no_ground(subject("other"))];
     let posture = Posture {
         health: Health::Sound,
         standing: &standing,
@@ -487,6 +496,126 @@ fn every_rule_leaves_a_finding() {
             ("epochs", Outcome::Satisfied),
             ("allowed-resources", Outcome::Withholds),
             ("no-release-without-evidence", Outcome::Satisfied),
+            ("standing-reds", Outcome::Satisfied),
         ]
     );
+}
+
+/// One action of every class that has a resource of its own, with its line in `docs/stop-path.md`.
+fn actions(world: &World) -> Vec<(ActionPayload, &'static str)> {
+    let swap = |realm: &str| SwapPayload {
+        resource: ExternalResource {
+            realm: id(realm),
+            path: Text::new("channels/stable").unwrap(),
+        },
+        old: Bytes(Vec::new()),
+        new: Bytes(vec![1]),
+    };
+    let mode = ModePayload {
+        mode: Mode::HumanGated,
+        activates_at: 0,
+        gate_receipts_digest: digest("gates"),
+        rollback_plan_digest: digest("plan"),
+    };
+    let resolve = ResolvePayload {
+        transaction_id: TransactionId(digest("transaction")),
+        outcome: OutcomeKind::Done,
+        observed_head: Bytes(Vec::new()),
+    };
+    let reset = ResetPayload {
+        grounds: vec![GroundNumber(1)],
+        cause: Text::lossy("repaired"),
+    };
+    let grant = GrantPayload::Revoke(GrantId(digest("grant")));
+    let key = KeyPayload::Revoke(HumanKeyId(digest("key")));
+    let node = RosterPayload::Remove(NodeId(3));
+    let subject = SubjectPayload::Revoke(id("other"));
+    vec![
+        (
+            ActionPayload::ReleasePromote(swap("prod")),
+            "prod:channels/",
+        ),
+        (ActionPayload::ExternalEffect(swap("dns")), "dns:channels/"),
+        (world.amended(|_| {}), "organism:constitution"),
+        (ActionPayload::ModeActivate(mode), "organism:mode"),
+        (
+            ActionPayload::GrantChange(Box::new(grant)),
+            "organism:grants",
+        ),
+        (
+            ActionPayload::SubjectChange(Box::new(subject)),
+            "organism:subjects",
+        ),
+        (ActionPayload::KeyChange(Box::new(key)), "organism:keys"),
+        (
+            ActionPayload::RosterChange(Box::new(node)),
+            "organism:roster/nodes",
+        ),
+        (
+            ActionPayload::VerifierSetChange(Vec::new()),
+            "organism:roster/verifiers",
+        ),
+        (ActionPayload::ResetFrozen(reset), "organism:grounds"),
+        (ActionPayload::ResolveEffect(resolve), "organism:effects"),
+    ]
+}
+
+#[test]
+fn every_class_of_action_is_allowed_by_its_own_resource_and_by_no_other() {
+    let page = include_str!("../../../docs/stop-path.md");
+    let world = World::new();
+    let resources: Vec<ResourceScope> = actions(&world)
+        .iter()
+        .map(|(_, text)| {
+            let (realm, prefix) = text.split_once(':').unwrap();
+            ResourceScope {
+                repository: id(realm),
+                ref_prefix: Text::new(prefix).unwrap(),
+            }
+        })
+        .collect();
+    for (at, (payload, text)) in actions(&world).into_iter().enumerate() {
+        let class = payload.class();
+        let documented = |line: &str| line.starts_with('|') && line.contains(&format!("`{class}`"));
+        let line = page
+            .lines()
+            .find(|line| documented(line))
+            .unwrap_or_default();
+        let external = line.contains("<environment or system>");
+        assert!(
+            external || line.contains(&format!("`{text}`")),
+            "{class}: {line}"
+        );
+        for (other, resource) in resources.iter().enumerate() {
+            let allowed = Limit::Allowed(vec![resource.clone()]);
+            let mut bench = Bench::new(Rules {
+                limits: vec![allowed],
+                ..rules()
+            });
+            bench.freeze(MAIN);
+            let event = bench.world.events.last().unwrap().clone();
+            let Event::Frozen(_, frozen_at, mut intent, origination) = event else {
+                panic!("just frozen");
+            };
+            intent.action = class;
+            intent.payload = payload.clone();
+            let frozen = Event::Frozen(intent.digest(), frozen_at, intent, origination);
+            let freeze = prove(bench.world.scope(), &frozen);
+            let out = bench.ask(&freeze);
+            let expected = if at == other {
+                Verdict::Green
+            } else {
+                Verdict::Withheld
+            };
+            assert_eq!(said(&out), Ok(expected), "{class} under {resource:?}");
+            if let (Verdict::Withheld, Some(Effect::State(verdict))) = (expected, out.last()) {
+                let path = text.split_once(':').unwrap();
+                let reason = verdict.reason_optional.clone().unwrap();
+                let begins = format!("{class} on {}", path.1);
+                assert!(reason.as_str().starts_with(&begins), "{reason}");
+                let ends = format!("in {} is not in an allowed resource", path.0);
+                assert!(reason.as_str().ends_with(&ends), "{reason}");
+            }
+        }
+    }
 }

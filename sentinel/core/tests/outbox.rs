@@ -167,16 +167,9 @@ fn m1_i32_an_entry_is_closed_by_proven_latch_terminal_and_acknowledgement_only()
     let (number, _) = sentinel.red(request(2, subject("other")));
     assert_eq!(number, OutboxEpoch(2));
     // What was latched stands until a reset.
-    assert!(
-        sentinel
-            .outbox
-            .posture()
-            .standing
-            .contains(&subject("agent"))
-    );
-    let mut out = Vec::new();
-    sentinel.outbox.handle_reset(&[OutboxEpoch(1)], 0, &mut out);
-    assert_eq!(sentinel.outbox.posture().standing, [subject("other")]);
+    assert_eq!(sentinel.standing(), [subject("agent"), subject("other")]);
+    sentinel.event(&Event::GroundsReset(vec![GroundNumber(1)]));
+    assert_eq!(sentinel.standing(), [subject("other")]);
 }
 
 #[test]
@@ -227,8 +220,16 @@ fn fault_094_what_stands_is_bounded_and_widens() {
         };
         sentinel.event(&Event::OutboxAcknowledged(latch, ack));
     }
-    assert_eq!(sentinel.outbox.posture().standing, [RedScope::Everything]);
+    // More than are kept apart: everything is stopped, and each waits for its own reset.
+    let stops = |sentinel: &Sentinel| sentinel.outbox.posture().stops(&subject("nobody"));
+    assert!(stops(&sentinel));
     assert_eq!(sentinel.outbox.entries().count(), 0);
+    sentinel.restart();
+    assert!(stops(&sentinel));
+    sentinel.event(&Event::GroundsReset(vec![GroundNumber(7)]));
+    assert!(!stops(&sentinel));
+    assert_eq!(sentinel.standing().len(), STANDING_MAX);
+    assert!(!sentinel.standing().contains(&subject("s6")));
 }
 
 #[test]
@@ -346,9 +347,8 @@ fn fault_034_damage_is_stated_once_until_a_reset_and_again_after_it() {
         assert_eq!(sentinel.outbox.head(), head);
     }
     // A reset cannot make a damaged outbox whole.
-    let mut out = Vec::new();
-    sentinel.outbox.handle_reset(&[head.number], 0, &mut out);
-    sentinel.run(out);
+    sentinel.event(&Event::GroundsReset(vec![GroundNumber(1)]));
+    assert_eq!(sentinel.standing(), []);
     sentinel.remembered(Memory::Journal, head);
     assert_eq!(sentinel.outbox.head().number, head.number.next());
 }

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use redlatch_journal::development::{Subject, genesis};
+use redlatch_journal::registry::FEATURE_LEVEL;
 use redlatch_journal::tree::{Frontier, NodeIndex, inclusion_proof};
 use redlatch_link::Role;
 use redlatch_link::transport::{Limits, Listener, Routes, caller, serve};
@@ -36,6 +37,8 @@ struct Shared {
     is_down: bool,
     /// This node shows the receipt of the genesis for every leaf.
     liar: Option<u8>,
+    /// This node shows the genesis in the place of the first leaf of this kind.
+    masking: Option<(u8, &'static str)>,
     /// Its journal ends here for everybody who reads it, though its statuses go on.
     hidden_from: Option<u64>,
     /// What each node was brought, by kind of command and node.
@@ -54,7 +57,8 @@ impl Cluster {
             actor_kind: ActorKind::Operator,
             public_key: key(OPERATOR).public_key(),
         });
-        let genesis = genesis(parties);
+        let mut genesis = genesis(parties);
+        genesis.feature_level = FEATURE_LEVEL;
         let mut world = World::before_genesis();
         world.ok(seal_genesis(&genesis));
         world.tick(genesis.created_at + 1_000);
@@ -65,6 +69,7 @@ impl Cluster {
             genesis,
             is_down: false,
             liar: None,
+            masking: None,
             hidden_from: None,
             brought: BTreeMap::new(),
         })))
@@ -90,6 +95,11 @@ impl Cluster {
     /// From now on this node's receipts are of another leaf.
     pub(crate) fn set_liar(&self, node: u8) {
         self.lock().liar = Some(node);
+    }
+
+    /// From now on this node shows another leaf in the place of the first one of this kind.
+    pub(crate) fn set_masking(&self, node: u8, word: &'static str) {
+        self.lock().masking = Some((node, word));
     }
 
     /// Every node hides its leaves from a position on, or nothing any more.
@@ -318,8 +328,15 @@ impl Authority for Node {
         self.up(&request)?;
         let from = request.get_ref().from;
         let shared = self.cluster.lock();
+        let masked = shared.masking.filter(|(node, _)| *node == self.node);
+        let masked = masked.and_then(|(_, word)| {
+            let mut events = shared.world.events.iter();
+            events.position(|event| event.word() == word)
+        });
+        let genesis = &shared.world.leaves[0];
+        let shown = |(at, leaf)| if masked == Some(at) { genesis } else { leaf };
         let leaves: Vec<_> = (0u64..)
-            .zip(&shared.world.leaves)
+            .zip(shared.world.leaves.iter().enumerate().map(shown))
             .filter(|(position, _)| *position >= from)
             .filter(|(position, _)| shared.hidden_from.is_none_or(|end| *position < end))
             .map(|(position, leaf)| {

@@ -14,6 +14,7 @@ mod evaluate;
 mod identities;
 mod line;
 mod parties;
+mod reset;
 mod stop;
 
 #[path = "../../core/tests/world/mod.rs"]

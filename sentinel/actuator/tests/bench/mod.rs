@@ -167,6 +167,7 @@ impl Actuator {
         let proven = prove(self.scope, event);
         let mut out = Vec::new();
         self.hold.handle_latch(&proven, &mut out);
+        self.hold.handle_reset(&proven, &mut out);
         self.run_hold(out);
         let mut out = Vec::new();
         let mut draw = draws(&mut self.draws);

@@ -17,13 +17,17 @@
 //!   with this one. If theirs is longer or another, the outbox is damaged for good: GREEN is
 //!   refused and RED *everything* is chained behind what they know.
 //!
-//! The outbox does not believe a latch or a terminal state that is not proven, does not close
-//! an entry because a receiver has it, and never weakens or withdraws a RED.
+//! - **In force until its reset.** A closed entry is gone, its RED is not: it stands until the
+//!   proven `GroundsReset` that names the ground under which it was latched (DESIGN §6).
+//!
+//! The outbox does not believe a latch, a terminal state or a reset that is not proven, does not
+//! close an entry because a receiver has it, and never weakens or withdraws a RED.
 
 mod chain;
 mod deliver;
 mod lanes;
 mod request;
+mod standing;
 mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,9 +35,10 @@ use std::fmt;
 
 use redlatch_types::event::Event;
 use redlatch_types::proven::ProvenEvent;
-use redlatch_types::records::{RedLatchReceiptV1, RedScope, RedVerdictV1, SentinelRedOutboxV1};
+use redlatch_types::records::{RedLatchReceiptV1, RedVerdictV1, SentinelRedOutboxV1};
 use redlatch_types::{
-    Bytes, Canonical, Digest, Envelope, IntentDigest, NodeId, OutboxEpoch, Scope, SigningKey,
+    Bytes, Canonical, Digest, Envelope, GroundNumber, IntentDigest, NodeId, OutboxEpoch, Scope,
+    SigningKey,
 };
 
 pub use chain::{ChainFault, Head, Owner, verify_chain};
@@ -42,6 +47,7 @@ use lanes::Lanes;
 pub use lanes::{RETRY_FIRST_MS, RETRY_MAX_MS, Receiver};
 pub use request::{RedRequest, stops};
 use request::{asks_for, coalesce, is_everything, lost_request, verdict_record, widened};
+pub use standing::{Posture, STANDING_KEPT_MAX, STANDING_MAX};
 pub use stored::{
     Corrupt, Damage, Found, Keep, Link, OutboxStateV1, Progress, StandingV1, StoredEntryV1, Write,
 };
@@ -50,8 +56,6 @@ pub use stored::{
 pub const OPEN_MAX: usize = 128;
 /// Entries kept in all; closed ones wait here for the ones before them.
 pub const KEPT_MAX: usize = 2 * OPEN_MAX;
-/// REDs in force that are kept apart; beyond it they are one RED of scope everything.
-pub const STANDING_MAX: usize = 256;
 /// Bytes of one delivered segment; the rest follows when it is acknowledged.
 pub const SEGMENT_BYTES_MAX: usize = 192 * 1024;
 
@@ -88,15 +92,6 @@ impl fmt::Display for Health {
     }
 }
 
-/// What the judge must know of the outbox.
-#[derive(Debug, Clone, Copy)]
-pub struct Posture<'a> {
-    /// Whether GREEN may be stated at all.
-    pub health: Health,
-    /// Scopes of REDs in force.
-    pub standing: &'a [RedScope],
-}
-
 /// What the outbox wants done, in order. If a `Persist` fails, nothing after it is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
@@ -126,7 +121,6 @@ pub struct Outbox {
     state: OutboxStateV1,
     entries: BTreeMap<OutboxEpoch, StoredEntryV1>,
     verdicts: BTreeMap<OutboxEpoch, RedVerdictV1>,
-    standing: Vec<RedScope>,
     asked: BTreeSet<Memory>,
     lanes: Lanes,
     unwritten: Option<Unwritten>,
@@ -211,7 +205,6 @@ impl Outbox {
             .collect();
         Outbox {
             lanes: Lanes::new(&writer.nodes, state.base.number),
-            standing: state.standing.iter().map(|s| s.scope.clone()).collect(),
             writer,
             state,
             entries,
@@ -258,7 +251,7 @@ impl Outbox {
     pub fn posture(&self) -> Posture<'_> {
         Posture {
             health: self.health(),
-            standing: &self.standing,
+            standing: &self.state.standing,
         }
     }
 
@@ -326,13 +319,13 @@ impl Outbox {
         self.run(now, out);
     }
 
-    /// Moves entries on by a proven event: latch, terminal, acknowledgement. Others are ignored.
+    /// Moves entries on by a proven event: latch, terminal, acknowledgement, reset. Others are ignored.
     pub fn handle_event(&mut self, event: &ProvenEvent, now: u64, out: &mut Vec<Effect>) {
         match event.event() {
-            Event::RedLatched(receipt, _, _, envelope)
+            Event::RedLatched(receipt, _, ground, envelope)
                 if envelope.key == self.writer.key.public_key() =>
             {
-                self.latched(receipt, now, out);
+                self.latched(receipt, ground.number, now, out);
             }
             Event::SafetyTerminal(latch, _) => {
                 self.advance(Progress::Latched(*latch), Progress::Terminal(*latch), now);
@@ -341,21 +334,9 @@ impl Outbox {
                 self.advance(Progress::Terminal(*latch), Progress::Closed, now);
                 self.prune();
             }
+            Event::GroundsReset(grounds) => self.reset(grounds),
             _ => {}
         }
-        self.run(now, out);
-    }
-
-    /// A reset, proven by its receipt, has ended these REDs.
-    pub fn handle_reset(&mut self, ended: &[OutboxEpoch], now: u64, out: &mut Vec<Effect>) {
-        self.state.standing.retain(|s| !ended.contains(&s.number));
-        self.standing = self
-            .state
-            .standing
-            .iter()
-            .map(|s| s.scope.clone())
-            .collect();
-        self.touch(None);
         self.run(now, out);
     }
 
@@ -424,16 +405,6 @@ impl Outbox {
         number
     }
 
-    fn stand(&mut self, number: OutboxEpoch, scope: RedScope) {
-        self.state.standing.push(StandingV1 { number, scope });
-        if self.state.standing.len() > STANDING_MAX {
-            let scope = RedScope::Everything;
-            self.state.standing = vec![StandingV1 { number, scope }];
-        }
-        let scopes = self.state.standing.iter().map(|s| s.scope.clone());
-        self.standing = scopes.collect();
-    }
-
     /// Whether this chain passes through `known`; if it cannot, the outbox is damaged.
     fn compare(&mut self, known: Head, now: u64, out: &mut Vec<Effect>) -> bool {
         if known.number > self.state.head.number {
@@ -459,11 +430,6 @@ impl Outbox {
             self.touch(None);
             out.push(Effect::Alarm(damage));
         }
-    }
-
-    /// In force until a reset, however long ago it was closed.
-    fn states_everything(&self) -> bool {
-        self.standing.contains(&RedScope::Everything)
     }
 
     fn state_everything(&mut self, now: u64) {
@@ -496,7 +462,13 @@ impl Outbox {
         }
     }
 
-    fn latched(&mut self, receipt: &RedLatchReceiptV1, now: u64, out: &mut Vec<Effect>) {
+    fn latched(
+        &mut self,
+        receipt: &RedLatchReceiptV1,
+        ground: GroundNumber,
+        now: u64,
+        out: &mut Vec<Effect>,
+    ) {
         let known = Head {
             number: receipt.sentinel_outbox_epoch,
             root: receipt.sentinel_outbox_root_digest,
@@ -516,6 +488,7 @@ impl Outbox {
             && entry.progress == Progress::Chained
         {
             entry.progress = latched;
+            self.stands_on(known.number, ground);
             self.touch(Some(known.number));
             self.lanes.hurry(now);
         }
@@ -526,6 +499,9 @@ impl Outbox {
         if let Some((number, entry)) = found {
             entry.progress = to;
             let number = *number;
+            if to == Progress::Closed {
+                self.is_over(number);
+            }
             self.touch(Some(number));
             self.lanes.hurry(now);
         }

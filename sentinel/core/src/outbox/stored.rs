@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
 use redlatch_types::records::RedScope;
-use redlatch_types::{Canonical, Envelope, LatchNumber, NotCanonical, OutboxEpoch};
+use redlatch_types::{Canonical, Envelope, GroundNumber, LatchNumber, NotCanonical, OutboxEpoch};
 
 use super::chain::{ChainFault, ChainReader, Head, Owner};
 
@@ -65,6 +65,12 @@ pub struct StandingV1 {
     /// What it stops.
     #[n(1)]
     pub scope: RedScope,
+    /// The ground under which it is proven to be latched: what a reset has to name.
+    #[n(2)]
+    pub ground: Option<GroundNumber>,
+    /// Its stop is complete, and the journal holds the acknowledgement.
+    #[n(3)]
+    pub is_over: bool,
 }
 
 /// What somebody remembers that this outbox has lost. It stays until the root replaces the

@@ -218,6 +218,11 @@ impl Sentinel {
         self.outbox.handle_timeout(now, &mut out);
         self.run(out)
     }
+    /// What is stopped until a reset.
+    pub fn standing(&self) -> Vec<RedScope> {
+        let standing = self.outbox.posture().standing.iter();
+        standing.map(|it| it.scope.clone()).collect()
+    }
     pub fn restart(&mut self) -> Vec<Delivery> {
         let mut out = Vec::new();
         let writer = writer(self.scope);
