@@ -171,6 +171,43 @@ const FOUND: &[(Bug, Scenario, Rule)] = &[
     (Bug::ActivationUnfenced, scenario::CHANGE, Rule::I34),
     (Bug::ResetForgetsGrounds, scenario::RESETS, Rule::I14),
     (Bug::ResetKeepsTiers, scenario::RESETS, Rule::Whole),
+    (
+        Bug::AnyCapabilityPrepares,
+        scenario::LANDINGS_ON_ONE_REF,
+        Rule::I2,
+    ),
+    (
+        Bug::PreparedIsEnough,
+        scenario::LANDINGS_ON_ONE_REF,
+        Rule::I14,
+    ),
+    (
+        Bug::VerdictBeforeTheFreeze,
+        scenario::LANDINGS_ON_ONE_REF,
+        Rule::I22,
+    ),
+    (
+        Bug::AttemptNeverDies,
+        scenario::LANDINGS_ON_ONE_REF,
+        Rule::I35,
+    ),
+    (
+        Bug::LatchHasTwoStops,
+        scenario::LANDINGS_ON_ONE_REF,
+        Rule::I36,
+    ),
+    (
+        Bug::AttemptSpentTwice,
+        scenario::LANDINGS_ON_ONE_REF,
+        Rule::Refused,
+    ),
+    (
+        Bug::EpochNotPublished,
+        scenario::LANDINGS_ON_ONE_REF,
+        Rule::Epochs,
+    ),
+    (Bug::GapStopsItsScopeOnly, scenario::RESETS, Rule::I32),
+    (Bug::ActivatedAfterItsTime, scenario::CHANGE, Rule::Executor),
 ];
 
 #[test]

@@ -125,7 +125,7 @@ impl Composer {
                 let grounds: Vec<GroundNumber> = state.grounds.keys().copied().collect();
                 digest_of(&(now, epoch, held, grants, grounds))
             }
-            Step::Challenge(w) => digest_of(&(past.wishes[*w].intent?, now)),
+            Step::Challenge(w) | Step::Withdraw(w) => digest_of(&(past.wishes[*w].intent?, now)),
             Step::Authorize(w, _) => {
                 let intent = past.wishes[*w].intent?;
                 state.intents.get(&intent)?;
@@ -193,6 +193,7 @@ impl Composer {
                 let mut world = World::at(state.clone(), 1_000 * (*w as u64 + 1) + 100);
                 Some(world.challenge_command(past.wishes[*w].intent?, &alice()))
             }
+            Step::Withdraw(w) => self.withdraw(*w, state, past),
             Step::Authorize(w, moment) => {
                 self.authorize(past.wishes[*w].intent?, *w, state, *moment, None, 200)
             }
@@ -284,6 +285,22 @@ impl Composer {
         Some(world.freeze_command(n, subject, &proposal))
     }
 
+    fn withdraw(&self, wish: usize, state: &Authority, past: &Past) -> Option<RawCommand> {
+        let mut world = World::at(state.clone(), 1_000 * (wish as u64 + 1) + 500);
+        let payload = WithdrawalV1 {
+            intent_digest: past.wishes[wish].intent?,
+            reason: Text::default(),
+        };
+        let payload = payload.to_canonical();
+        let (subject, n) = match self.scenario.wishes[wish] {
+            Wish::Land(agent, _) => (agent.name(), agent.key()),
+            Wish::Demote | Wish::Reset(_) => ("governor", GOVERNOR),
+        };
+        let record = world.envelope_record(subject, &payload);
+        let envelope = Envelope::seal(world.scope(), &key(n), &record);
+        Some(RawCommand::Withdraw(envelope, Bytes(payload)))
+    }
+
     fn authorize(
         &self,
         intent: IntentDigest,
@@ -301,6 +318,9 @@ impl Composer {
         if flaw == Some(Flaw::Withheld) {
             green.verdict = Verdict::Withheld;
             green.reason_optional = Some(Text::lossy("not convinced"));
+        }
+        if flaw == Some(Flaw::BeforeTheFreeze) {
+            green.issued_at = state.intents.get(&intent)?.frozen_at - 1;
         }
         let few = flaw == Some(Flaw::TwoVotes);
         let sealed = Envelope::seal(world.scope(), &key(SENTINEL), &green);

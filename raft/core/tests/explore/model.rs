@@ -290,7 +290,7 @@ impl Exploration {
                 &moments[..]
             };
             steps.extend(signed.iter().map(|m| Step::Authorize(wish, *m)));
-            steps.push(Step::AuthorizeAgain(wish));
+            steps.extend([Step::AuthorizeAgain(wish), Step::Withdraw(wish)]);
             if own.capability.is_none() {
                 steps.extend(Flaw::ALL.iter().map(|f| Step::AuthorizeBadly(wish, *f)));
             }

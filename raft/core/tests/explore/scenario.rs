@@ -192,6 +192,25 @@ pub(super) const FULL: &[Scenario] = &[
         epochs: 4,
         sights: &[Sight::Landed, Sight::Freed, Sight::BothTerminal],
     },
+    Scenario {
+        name: "two landings on one ref and a reset, RED on one agent, RED on everything",
+        wishes: &[
+            Wish::Land(Agent::First, A),
+            Wish::Land(Agent::Second, A),
+            Wish::Reset(Names::All),
+        ],
+        reds: &[RED_AGENT, RED_EVERYTHING],
+        times: THREE_POINTS,
+        attempts: 3,
+        epochs: 4,
+        sights: &[
+            Sight::Landed,
+            Sight::BothCommitted,
+            Sight::Freed,
+            Sight::BothTerminal,
+            Sight::LandedBesideALatch,
+        ],
+    },
 ];
 
 /// Small: two landings compete for one ref.
@@ -215,17 +234,17 @@ pub(super) const CHANGE: Scenario = Scenario {
     name: "a landing, a change of the organism and a RED on the agent",
     wishes: &[Wish::Land(Agent::First, A), Wish::Demote],
     reds: &[RED_AGENT],
-    times: ONE_POINT,
+    times: THREE_POINTS,
     attempts: 1,
     epochs: 3,
     sights: &[Sight::Landed, Sight::Activated, Sight::ThirdEpoch],
 };
 
-/// Small: out of a freeze, by the whole and by halves.
+/// Small: out of a freeze by the whole, and with two grounds not by a half of it.
 pub(super) const RESETS: Scenario = Scenario {
-    name: "a reset that names all grounds and one that names the first, two REDs",
-    wishes: &[Wish::Reset(Names::All), Wish::Reset(Names::First)],
-    reds: &[RED_AGENT, RED_EVERYTHING],
+    name: "a reset that names one ground, two REDs",
+    wishes: &[Wish::Reset(Names::First)],
+    reds: &[RED_EVERYTHING, RED_AGENT],
     times: ONE_POINT,
     attempts: 1,
     epochs: 4,

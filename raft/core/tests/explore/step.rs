@@ -23,6 +23,8 @@ pub(super) enum Step {
     Commit(usize),
     /// ABORT for this reason, true or not.
     Abort(usize, AbortReason),
+    /// The proposer takes it back.
+    Withdraw(usize),
     /// Activation.
     Activate(usize),
     /// The executor, or somebody else, claims the effect under this key.
@@ -65,10 +67,17 @@ pub(super) enum Flaw {
     TwoVotes,
     /// Another variant than the frozen one.
     WrongVariant,
+    /// The verdict is older than the intent.
+    BeforeTheFreeze,
 }
 
 impl Flaw {
-    pub(super) const ALL: [Flaw; 3] = [Flaw::Withheld, Flaw::TwoVotes, Flaw::WrongVariant];
+    pub(super) const ALL: [Flaw; 4] = [
+        Flaw::Withheld,
+        Flaw::TwoVotes,
+        Flaw::WrongVariant,
+        Flaw::BeforeTheFreeze,
+    ];
 }
 
 /// Who claims an effect.
@@ -143,6 +152,7 @@ impl fmt::Display for Step {
             }
             Step::Commit(w) => write!(f, "commit intent {}", n(w)),
             Step::Abort(w, reason) => write!(f, "abort intent {} ({reason:?})", n(w)),
+            Step::Withdraw(w) => write!(f, "withdraw intent {}", n(w)),
             Step::Activate(w) => write!(f, "activate intent {}", n(w)),
             Step::Claim(w, who) => write!(f, "claim the effect of intent {} ({who:?})", n(w)),
             Step::Report(w, how) => write!(f, "report the effect of intent {} ({how:?})", n(w)),

@@ -62,6 +62,16 @@ impl Taken<'_> {
             Event::Aborted(id, _, reason) => {
                 broken.unless(self.ends_truly(id, reason), Rule::Ended);
             }
+            Event::Withdrawn(digest, _) => {
+                let stage = self.before.intents.get(digest).map(|i| &i.stage);
+                let open = match stage {
+                    Some(IntentStage::InTransaction(id)) => held(self.before, id)
+                        .is_some_and(|(_, t)| t.stage == TransactionStage::Prepared),
+                    Some(_) => true,
+                    None => false,
+                };
+                broken.unless(open, Rule::Ended);
+            }
             Event::GroundsReset(grounds) => self.freed(grounds, broken),
             _ => {}
         }

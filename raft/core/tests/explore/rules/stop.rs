@@ -17,6 +17,9 @@ impl Taken<'_> {
                 // The sentinel's chain is whole: nothing in it is broken or unreadable.
                 let chained = matches!(place, ChainPlace::Next | ChainPlace::Early);
                 broken.unless(chained, Rule::I32);
+                // What comes before its predecessor stops everything.
+                let all = receipt.mandate.scopes == [RedScope::Everything];
+                broken.unless(*place != ChainPlace::Early || all, Rule::I32);
                 let frozen = receipt.mandate.scopes.iter().all(|scope| {
                     ground.scopes.contains(scope) || ground.scopes.contains(&RedScope::Everything)
                 });
