@@ -58,7 +58,7 @@ fn says_that_it_refused(cluster: &Cluster, before: usize) {
     });
 }
 
-const PUBLIC_CALLS: usize = 8;
+const PUBLIC_CALLS: usize = 10;
 const PEER_CALLS: usize = 8;
 
 /// Every call of the public service on n1.
@@ -85,6 +85,14 @@ fn public(caller: &Caller) -> [Door; PUBLIC_CALLS] {
             door(
                 "resource",
                 client.resource(v1::ResourceRequest::default()).await,
+            ),
+            door(
+                "progress",
+                client.progress(v1::ProgressRequest::default()).await,
+            ),
+            door(
+                "governance",
+                client.governance(v1::GovernanceRequest::default()).await,
             ),
             door(
                 "cluster",
@@ -180,7 +188,7 @@ fn every_role(cluster: &Cluster) -> Vec<(Role, Caller)> {
 
 /// What each role may submit, one row per kind of command in the order of its number on the wire, one column
 /// per role in the order of `Role::ALL`: node, verifier, sentinel, actuator, client, gate, operator, runner.
-const SUBMITS: [(&str, &str); 18] = [
+const SUBMITS: [(&str, &str); 25] = [
     ("bootstrap", "........"),
     ("tick", "........"),
     ("activate quorum key", ".x......"),
@@ -199,7 +207,33 @@ const SUBMITS: [(&str, &str); 18] = [
     ("finish safety", "...x...."),
     ("acknowledge outbox", "..x....."),
     ("checkpoint", "........"),
+    ("open challenge", "....x.x."),
+    ("authorize human", "........"),
+    ("authorize policy", "........"),
+    ("activate", "........"),
+    ("root act", "........"),
+    ("raise feature level", "......x."),
+    ("rejoin", "........"),
 ];
+
+/// Calls that only some roles may make, one column per role.
+const SOME: [(&str, &str); 2] = [("support", "....x.x."), ("feature", "......x.")];
+
+fn some(caller: &Caller) -> [Door; SOME.len()] {
+    let mut client = caller.authority("n1");
+    caller.run(async move {
+        [
+            door(
+                "support",
+                client.support(v1::SupportRequest::default()).await,
+            ),
+            door(
+                "feature",
+                client.feature(v1::FeatureRequest::default()).await,
+            ),
+        ]
+    })
+}
 
 #[test]
 fn m1_i7_every_call_refuses_every_wrong_role() {
@@ -232,6 +266,10 @@ fn m1_i7_every_call_refuses_every_wrong_role() {
             assert_eq!(forged, [Door::Closed; PEER_CALLS], "n2 in the name of n3");
             continue;
         }
+        for (door, (call, row)) in some(&caller).into_iter().zip(SOME) {
+            let may = row.as_bytes()[column] == b'x';
+            assert_eq!(door, open_if(may), "{role} calls {call}");
+        }
         for (number, (kind, row)) in (1_u8..).zip(SUBMITS) {
             let may = row.as_bytes()[column] == b'x';
             assert_eq!(submits(&caller, number), may, "{role} brings {kind}");
@@ -248,7 +286,10 @@ fn m1_i7_every_call_refuses_every_wrong_role() {
 fn submits(caller: &Caller, kind: u8) -> bool {
     let mut client = caller.authority("n1");
     let request = v1::SubmitRequest {
-        command: vec![0x82, kind, 0x80],
+        command: match kind {
+            0..24 => vec![0x82, kind, 0x80],
+            _ => vec![0x82, 0x18, kind, 0x80],
+        },
         receipt_wait_ms: 0,
     };
     match caller.run(async move { client.submit(request).await }) {

@@ -1,9 +1,11 @@
 //! The leader's coordinator: takes frozen intents to their decision, and decided ones to their marker (§5, §7).
 //!
 //! ```text
-//!   Frozen ─▶ ballot: four verifiers and the sentinel ─▶ Authorize ─┐
-//!   Authorized ─▶ Prepare ─┐                                        │ each proposed only after the
-//!   Prepared ─▶ Commit     │◀───────────────────────────────────────┘ one before was read as applied
+//!   Frozen ─┬▶ ballot: four verifiers and the sentinel ─▶ Authorize ───────────────┐
+//!           └▶ brought: approvals or receipts, and GREEN ─▶ AuthorizeHuman, …Policy ┤ each proposed only
+//!   Authorized ─▶ Prepare ─┐                                                       │ after the one before
+//!   Prepared ─▶ Commit     │◀──────────────────────────────────────────────────────┘ was read as applied
+//!   Committed, inside the journal ─▶ Activate, once it is due
 //! ```
 //!
 //! It reads the applied state and nothing else, so a new leader goes on where it finds things (M1-I28); every
@@ -12,22 +14,24 @@
 //! when this node no longer leads.
 
 mod ballot;
+mod brought;
 mod parties;
 mod progress;
+mod support;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlatch_journal::Authority;
-use redlatch_journal::authority::{IntentStage, TransactionStage};
+use redlatch_journal::authority::{EffectStage, IntentStage, TransactionStage};
+use redlatch_journal::{Authority, Command, decide};
 use redlatch_link::logs::INTENT_ID;
 use redlatch_link::world::{self, JoinHandle, Monotonic};
 use redlatch_raft::engine::Engine;
 use redlatch_raft::proposer::{Class, Committed, ProposeError};
 use redlatch_types::command::RawCommand;
-use redlatch_types::records::AuthorityVariant;
-use redlatch_types::{Canonical, IntentDigest, Refusal};
+use redlatch_types::records::{AuthorityVariant, SovereignActionIntentV1};
+use redlatch_types::{Canonical, IntentDigest, Refusal, TransactionId};
 
 use crate::service::Desk;
 
@@ -35,6 +39,7 @@ pub(crate) use ballot::findings_of;
 pub(crate) use parties::Parties;
 pub use parties::PartyAddresses;
 pub(crate) use progress::{Progress, of_counted};
+pub(crate) use support::Support;
 
 /// How often the state is looked at while nothing is applied.
 const LOOK: Duration = Duration::from_millis(500);
@@ -50,10 +55,21 @@ const AT_ONCE: usize = 32;
 enum Due {
     /// A ballot.
     Ballot,
+    /// Its decision, by what was brought for it.
+    Brought(AuthorityVariant),
     /// PREPARE.
     Prepare,
     /// COMMIT.
     Commit,
+    /// Activate.
+    Activate,
+}
+
+impl Due {
+    /// Whether it ends with the decision, and is over once the decision is.
+    fn decides(self) -> bool {
+        matches!(self, Due::Ballot | Due::Brought(_))
+    }
 }
 
 /// What is being done about an intent.
@@ -76,6 +92,7 @@ pub(crate) async fn coordinate<E: Engine>(desk: Arc<Desk<E>>, parties: Arc<Parti
             running.clear();
             rested.clear();
             desk.progress.forget();
+            desk.support().forget();
         }
         // Stopping is somebody else's matter; without a change the state is looked at all the same.
         let _ = world::timeout(LOOK, places.changed()).await;
@@ -89,7 +106,11 @@ fn look<E: Engine>(
     running: &mut BTreeMap<IntentDigest, Running>,
     rested: &mut BTreeMap<IntentDigest, Monotonic>,
 ) {
-    let due = desk.raft.read(|state| due(&state.authority));
+    let due = desk.raft.read(|state| {
+        let mut support = desk.support();
+        support.settle(&state.authority);
+        due(&state.authority, &support)
+    });
     running.retain(|digest, it| {
         let finished = it.task.is_finished();
         if finished && due.get(digest) == Some(&it.due) {
@@ -100,7 +121,7 @@ fn look<E: Engine>(
     });
     rested.retain(|digest, since| due.contains_key(digest) && since.elapsed() < AGAIN);
     for (digest, due) in due {
-        let settled = due == Due::Ballot && desk.progress.is_over(&digest);
+        let settled = due.decides() && desk.progress.is_over(&digest);
         let busy = running.contains_key(&digest) || rested.contains_key(&digest);
         if settled || busy || running.len() >= AT_ONCE {
             continue;
@@ -108,35 +129,82 @@ fn look<E: Engine>(
         let (desk, parties) = (Arc::clone(desk), Arc::clone(parties));
         let task = match due {
             Due::Ballot => world::spawn(ballot::run(desk, parties, digest)),
-            Due::Prepare | Due::Commit => world::spawn(step(desk, digest)),
+            Due::Brought(variant) => world::spawn(brought::run(desk, parties, digest, variant)),
+            Due::Prepare | Due::Commit | Due::Activate => world::spawn(step(desk, digest)),
         };
         running.insert(digest, Running { due, task });
     }
 }
 
 /// What every live intent waits for, as far as this driver can do it.
-fn due(authority: &Authority) -> BTreeMap<IntentDigest, Due> {
+fn due(authority: &Authority, support: &Support) -> BTreeMap<IntentDigest, Due> {
     let now = authority.clock.state_time;
     let live = authority.intents.iter();
     live.filter_map(|(digest, it)| {
         let due = match &it.stage {
             IntentStage::Frozen => {
-                let ours = it.intent.required_authority_variant == AuthorityVariant::AgentQuorum;
-                (ours && it.intent.expires_at > now).then_some(Due::Ballot)
+                let alive = it.intent.expires_at > now;
+                alive.then(|| undecided(authority, support, digest, &it.intent))?
             }
             IntentStage::Authorized(permit) => {
                 (permit.capability.expires_at > now).then_some(Due::Prepare)
             }
-            IntentStage::InTransaction(id) => {
-                let transaction = authority.transactions.get(id);
-                transaction
-                    .filter(|it| it.stage == TransactionStage::Prepared)
-                    .map(|_| Due::Commit)
-            }
+            IntentStage::InTransaction(id) => in_transaction(authority, id, &it.intent),
         };
         Some((*digest, due?))
     })
     .collect()
+}
+
+/// How an intent is decided, once there is enough to decide it by.
+fn undecided(
+    authority: &Authority,
+    support: &Support,
+    digest: &IntentDigest,
+    intent: &SovereignActionIntentV1,
+) -> Option<Due> {
+    let variant = intent.required_authority_variant;
+    let enough = match variant {
+        AuthorityVariant::AgentQuorum => return Some(Due::Ballot),
+        AuthorityVariant::Human => support.persons(digest) as u64 >= persons_required(authority),
+        AuthorityVariant::Policy => !support.receipts(digest).is_empty(),
+    };
+    enough.then_some(Due::Brought(variant))
+}
+
+/// How many persons must approve a human decision.
+pub(crate) fn persons_required(authority: &Authority) -> u64 {
+    let governance = authority.governance.as_ref();
+    governance.map_or(u64::MAX, |it| {
+        it.constitution.human_approvals_required.max(1)
+    })
+}
+
+/// COMMIT, or for what changes the organism itself its activation when that is due.
+fn in_transaction(
+    authority: &Authority,
+    id: &TransactionId,
+    intent: &SovereignActionIntentV1,
+) -> Option<Due> {
+    match &authority.transactions.get(id)?.stage {
+        TransactionStage::Prepared => Some(Due::Commit),
+        TransactionStage::Committed(marker, EffectStage::Unclaimed) => {
+            let now = authority.clock.state_time;
+            let due = !intent.action.is_external()
+                && intent.payload.activates_at() <= now
+                && now < marker.effect_deadline
+                && !kept_out(authority, id);
+            due.then_some(Due::Activate)
+        }
+        TransactionStage::Committed(..) => None,
+    }
+}
+
+/// Whether a stop or another change keeps an activation out: it is not proposed again and again. That its
+/// COMMIT is in the entry applied last does not.
+fn kept_out(authority: &Authority, id: &TransactionId) -> bool {
+    let reply = decide(authority, &Command::Activate(*id)).reply;
+    !matches!(reply, Ok(_) | Err(Refusal::TooEarly))
 }
 
 /// The one command that follows from where an intent stands now.
@@ -146,7 +214,10 @@ fn next(authority: &Authority, digest: &IntentDigest) -> Option<RawCommand> {
         IntentStage::Authorized(permit) => {
             Some(RawCommand::Prepare(*digest, permit.capability.id()))
         }
-        IntentStage::InTransaction(id) => Some(RawCommand::Commit(*id)),
+        IntentStage::InTransaction(id) => match &authority.transactions.get(id)?.stage {
+            TransactionStage::Prepared => Some(RawCommand::Commit(*id)),
+            TransactionStage::Committed(..) => Some(RawCommand::Activate(*id)),
+        },
     }
 }
 

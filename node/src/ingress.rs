@@ -47,14 +47,30 @@ pub enum Kind {
     AcknowledgeOutbox = 17,
     /// Put a StateRoot leaf.
     Checkpoint = 18,
+    /// Ask that a person be challenged.
+    OpenChallenge = 19,
+    /// Decide by persons and mint.
+    AuthorizeHuman = 20,
+    /// Decide by policy and mint.
+    AuthorizePolicy = 21,
+    /// Put a committed change in force.
+    Activate = 22,
+    /// Replace pins of the kernel.
+    RootAct = 23,
+    /// Raise the feature level.
+    RaiseFeatureLevel = 24,
+    /// Come back as a learner.
+    Rejoin = 25,
 }
 
 /// Canonical CBOR of an enum: an array of two, the first of them the variant's number.
 const ARRAY_OF_TWO: u8 = 0x82;
+/// An integer from 24 on stands in a byte of its own (RFC 8949 §3.1); below, this byte would be the integer.
+const ONE_BYTE_FOLLOWS: u8 = 0x18;
 
 impl Kind {
     /// Every kind, ascending.
-    pub const ALL: [Kind; 18] = [
+    pub const ALL: [Kind; 25] = [
         Kind::Bootstrap,
         Kind::Tick,
         Kind::ActivateQuorumKey,
@@ -73,14 +89,23 @@ impl Kind {
         Kind::FinishSafety,
         Kind::AcknowledgeOutbox,
         Kind::Checkpoint,
+        Kind::OpenChallenge,
+        Kind::AuthorizeHuman,
+        Kind::AuthorizePolicy,
+        Kind::Activate,
+        Kind::RootAct,
+        Kind::RaiseFeatureLevel,
+        Kind::Rejoin,
     ];
 
     /// The kind of a command's canonical bytes, before anything else of them is read. `None`: not canonical.
     pub fn peek(command: &[u8]) -> Option<Kind> {
-        match command {
-            [ARRAY_OF_TWO, number, ..] => Kind::ALL.into_iter().find(|kind| *kind as u8 == *number),
-            _ => None,
-        }
+        let number = match command {
+            [ARRAY_OF_TWO, ONE_BYTE_FOLLOWS, long, ..] if *long >= ONE_BYTE_FOLLOWS => *long,
+            [ARRAY_OF_TWO, short, ..] if *short < ONE_BYTE_FOLLOWS => *short,
+            _ => return None,
+        };
+        Kind::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
     /// The class in which it waits for its place: RED before safety before the rest.
@@ -100,7 +125,13 @@ impl Kind {
 /// What a holder of `role` may bring. Anything that is not listed is denied.
 pub const fn brings(role: Role) -> &'static [Kind] {
     match role {
-        Role::Client | Role::Operator => &[Kind::FreezeIntent, Kind::Withdraw],
+        Role::Client => &[Kind::FreezeIntent, Kind::Withdraw, Kind::OpenChallenge],
+        Role::Operator => &[
+            Kind::FreezeIntent,
+            Kind::Withdraw,
+            Kind::OpenChallenge,
+            Kind::RaiseFeatureLevel,
+        ],
         Role::Gate => &[Kind::ClaimEffect, Kind::ReportOutcome],
         Role::Verifier => &[Kind::ActivateQuorumKey],
         Role::Sentinel => &[Kind::LatchRed, Kind::AcknowledgeOutbox],
@@ -143,7 +174,7 @@ mod tests {
 
     /// One row per kind, one column per role in the order of `Role::ALL`:
     /// node, verifier, sentinel, actuator, client, gate, operator, runner.
-    const EXPECTED: [(Kind, &str); 18] = [
+    const EXPECTED: [(Kind, &str); 25] = [
         (Kind::Bootstrap, "........"),
         (Kind::Tick, "........"),
         (Kind::ActivateQuorumKey, ".x......"),
@@ -162,6 +193,13 @@ mod tests {
         (Kind::FinishSafety, "...x...."),
         (Kind::AcknowledgeOutbox, "..x....."),
         (Kind::Checkpoint, "........"),
+        (Kind::OpenChallenge, "....x.x."),
+        (Kind::AuthorizeHuman, "........"),
+        (Kind::AuthorizePolicy, "........"),
+        (Kind::Activate, "........"),
+        (Kind::RootAct, "........"),
+        (Kind::RaiseFeatureLevel, "......x."),
+        (Kind::Rejoin, "........"),
     ];
 
     #[test]
@@ -174,7 +212,7 @@ mod tests {
                 cells += 1;
             }
         }
-        assert_eq!(cells, 18 * 8);
+        assert_eq!(cells, 25 * 8);
     }
 
     #[test]
@@ -237,11 +275,32 @@ mod tests {
                 Kind::AcknowledgeOutbox,
             ),
             (RawCommand::Checkpoint, Kind::Checkpoint),
+            (
+                RawCommand::OpenChallenge(envelope(), Bytes(vec![])),
+                Kind::OpenChallenge,
+            ),
+            (RawCommand::Activate(transaction), Kind::Activate),
+            (RawCommand::RootAct(envelope()), Kind::RootAct),
+            (
+                RawCommand::RaiseFeatureLevel(vec![]),
+                Kind::RaiseFeatureLevel,
+            ),
+            (RawCommand::Rejoin(envelope()), Kind::Rejoin),
         ];
         for (command, kind) in commands {
             assert_eq!(Kind::peek(&command.to_canonical()), Some(kind));
         }
-        for bytes in [&[][..], &[0x82], &[0x82, 0], &[0x82, 19], &[0x83, 4]] {
+        let long = [0x82, 0x18, 4];
+        let unknown = [0x82, 0x18, 26];
+        for bytes in [
+            &[][..],
+            &[0x82],
+            &[0x82, 0],
+            &[0x82, 0x18],
+            &long,
+            &unknown,
+            &[0x83, 4],
+        ] {
             assert_eq!(Kind::peek(bytes), None);
         }
     }

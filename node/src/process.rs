@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use redlatch_link::Role;
@@ -130,6 +130,7 @@ impl<E: Engine> NodeProcess<E> {
             metrics,
             genesis_roster: roster,
             progress: Progress::default(),
+            support: Mutex::default(),
             parties: OnceLock::new(),
             last_digest: LastDigest::default(),
         });

@@ -7,13 +7,15 @@
 //!
 //! Reads are open to every enrolled role of the organism. Nothing is decided here.
 
+mod governance;
 mod journal;
 mod progress;
 mod read;
 mod shown;
 mod submit;
+mod support;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use redlatch_link::server_type;
 use redlatch_link::transport;
@@ -28,7 +30,7 @@ use redlatch_types::{Digest, NodeId, SigningKey};
 use tonic::{Request, Response, Status};
 
 use crate::clock::ClockFitness;
-use crate::coordinator::{Parties, Progress};
+use crate::coordinator::{Parties, Progress, Support};
 use crate::held::HeldReds;
 use crate::metrics::NodeMetrics;
 
@@ -50,10 +52,19 @@ pub(crate) struct Desk<E> {
     pub(crate) genesis_roster: RosterV1,
     /// What the coordinator remembers of decisions.
     pub(crate) progress: Progress,
+    /// What callers brought for decisions.
+    pub(crate) support: Mutex<Support>,
     /// Who takes part in decisions, once this node may coordinate.
     pub(crate) parties: OnceLock<Arc<Parties>>,
     /// What the state came to when somebody asked last.
     pub(crate) last_digest: LastDigest,
+}
+
+impl<E> Desk<E> {
+    /// What callers brought for decisions. Never held across an await.
+    pub(crate) fn support(&self) -> MutexGuard<'_, Support> {
+        self.support.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<E: Engine> Desk<E> {
@@ -156,6 +167,33 @@ impl<E: Engine> Authority for AuthorityService<E> {
     ) -> Result<Response<v1::ProgressResponse>, Status> {
         transport::caller(&request)?;
         let answer = progress::progress(&self.0, request.get_ref()).await?;
+        Ok(Response::new(answer))
+    }
+
+    async fn support(
+        &self,
+        request: Request<v1::SupportRequest>,
+    ) -> Result<Response<v1::SupportResponse>, Status> {
+        let caller = transport::caller(&request)?;
+        let answer = support::support(&self.0, caller.role, request.into_inner())?;
+        Ok(Response::new(answer))
+    }
+
+    async fn governance(
+        &self,
+        request: Request<v1::GovernanceRequest>,
+    ) -> Result<Response<v1::GovernanceResponse>, Status> {
+        transport::caller(&request)?;
+        let answer = governance::governance(&self.0).await?;
+        Ok(Response::new(answer))
+    }
+
+    async fn feature(
+        &self,
+        request: Request<v1::FeatureRequest>,
+    ) -> Result<Response<v1::FeatureResponse>, Status> {
+        let caller = transport::caller(&request)?;
+        let answer = governance::feature(&self.0, caller.role)?;
         Ok(Response::new(answer))
     }
 

@@ -5,11 +5,12 @@
 
 use redlatch_journal::Authority;
 use redlatch_journal::authority::{EffectStage, Governance, LatchState, TransactionStage};
+use redlatch_proto::v1;
 use redlatch_types::mandate::covers;
 use redlatch_types::records::{
     EffectState, RedScope, ScopeState, SovereignActionIntentV1, StatusV1,
 };
-use redlatch_types::{Digest, IntentDigest, KeyEpoch, MarkerNumber, NodeId};
+use redlatch_types::{Canonical, Digest, IntentDigest, KeyEpoch, MarkerNumber, NodeId};
 
 /// What a status is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +163,35 @@ fn in_words(scopes: &[RedScope]) -> String {
         })
         .collect();
     words.join(", ")
+}
+
+/// Rules and parties in force; none before genesis.
+pub fn in_force(authority: &Authority) -> Option<v1::GovernanceResponse> {
+    let governance = authority.governance.as_ref()?;
+    let grounds = authority.grounds.values();
+    let grants = governance.grants.values();
+    let keys = governance.human_keys.values();
+    Some(v1::GovernanceResponse {
+        kernel: governance.kernel.to_canonical(),
+        constitution: governance.constitution.to_canonical(),
+        roster: governance.roster.to_canonical(),
+        epoch: governance.epoch.to_canonical(),
+        subjects: governance
+            .subjects
+            .values()
+            .map(Canonical::to_canonical)
+            .collect(),
+        grants: grants
+            .map(|held| v1::GrantInForce {
+                grant: held.grant.to_canonical(),
+                committed: held.committed,
+            })
+            .collect(),
+        human_keys: keys.map(|held| held.key.to_canonical()).collect(),
+        grounds: grounds.map(Canonical::to_canonical).collect(),
+        feature_level: governance.feature_level,
+        root_acts: governance.root_acts,
+    })
 }
 
 /// Whether something live ends by time, so that time has to go on even if nobody asks for anything.

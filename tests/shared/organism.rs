@@ -187,6 +187,85 @@ impl Organism {
         self.main.tool(arguments)
     }
 
+    /// Writes a file beside the organism; its path.
+    pub fn file(&self, name: &str, content: &str) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, content).expect("the folder of this test is writable");
+        path.display().to_string()
+    }
+
+    /// Runs the tool as somebody, with settings of their own.
+    pub fn tool_as(&self, who: &str, settings: &[(&str, &str)], arguments: &[&str]) -> Answer {
+        let mut tool = command(&binary("redlatch"));
+        tool.envs(settings.iter().copied());
+        tool.arg("--dir").arg(self.place()).args(["--as", who]);
+        Answer::of(tool.args(["-o", "json"]).args(arguments))
+    }
+
+    /// Draws a signing key beside the organism; its public half.
+    #[track_caller]
+    pub fn new_key(&self, name: &str) -> String {
+        let drawn = self.tool(&["-o", "json", "key", "new", "--out", &self.key_file(name)]);
+        assert_eq!(drawn.code, Some(0), "{drawn:#?}");
+        drawn.json()["public_key"]
+            .as_str()
+            .expect("a key")
+            .to_owned()
+    }
+
+    /// The file of a key drawn by [`Organism::new_key`].
+    pub fn key_file(&self, name: &str) -> String {
+        let path = self.folder.path().join(format!("{name}.key"));
+        path.display().to_string()
+    }
+
+    /// The public key that the genesis enrols a subject with.
+    pub fn public_key(&self, subject: &str) -> String {
+        let genesis = home::genesis(&self.place());
+        let mut subjects = genesis.subjects.iter();
+        let found = subjects.find(|it| it.subject_id.as_str() == subject);
+        found.expect("a subject").public_key.to_string()
+    }
+
+    /// Has something proposed as the operator; its intent.
+    #[track_caller]
+    pub fn propose(&self, arguments: &[&str]) -> String {
+        let proposed = self.tool_as("operator", &[], &[&["propose"], arguments].concat());
+        assert_eq!(proposed.code, Some(0), "{proposed:#?}");
+        assert_eq!(proposed.json()["decided_by"], "HUMAN", "{proposed:#?}");
+        let intent = proposed.json()["intent"].as_str().map(str::to_owned);
+        intent.expect("a digest")
+    }
+
+    /// Has a person approve an intent.
+    pub fn approve(&self, who: &str, intent: &str) -> Answer {
+        self.tool_as(who, &[], &["approve", intent, "--yes"])
+    }
+
+    /// Has something proposed, approved, and waits until it is in force.
+    #[track_caller]
+    pub fn put_in_force(&self, arguments: &[&str]) {
+        let intent = self.propose(arguments);
+        let approved = self.approve("approver", &intent);
+        assert_eq!(approved.code, Some(0), "{approved:#?}");
+        assert_eq!(approved.json()["stage"], "in_force");
+    }
+
+    /// What `redlatch status` says.
+    #[track_caller]
+    pub fn status(&self) -> serde_json::Value {
+        self.tool(&["-o", "json", "status"]).json()
+    }
+
+    /// Changes a process's configuration and starts it again.
+    pub fn reconfigure(&mut self, name: &'static str, change: impl FnOnce(&str) -> String) {
+        let file = self.config_of(name);
+        let text = std::fs::read_to_string(&file).expect("made by init");
+        self.stop(name);
+        std::fs::write(&file, change(&text)).expect("writable");
+        self.start_again(name);
+    }
+
     /// Runs the tool as the operator, but with the certificate of another folder of the organism.
     pub fn tool_disguised(&self, place: &str, arguments: &[&str]) -> Answer {
         let mut tool = command(&binary("redlatch"));

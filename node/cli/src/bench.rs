@@ -15,11 +15,12 @@ use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::nodes::{Again, CallError, Nodes};
 use redlatch_link::world::{self, Monotonic};
 use redlatch_types::event::{Accepted, Reply};
-use redlatch_types::records::{GitRef, LandPayload, ProposalV1, Text, WithdrawalV1};
+use redlatch_types::records::{ActionPayload, GitRef, LandPayload, ProposalV1, Text, WithdrawalV1};
 use redlatch_types::{Bytes, EventId, IntentDigest, Scope};
 
 use crate::answer::Bench;
 use crate::client::{Client, Signer, Stamp, random, refused};
+use crate::in_force::InForce;
 use crate::{Common, Done, intent, output};
 
 /// How long a command is accepted: short, so that few first outcomes are remembered.
@@ -77,7 +78,7 @@ pub(crate) async fn run(command: &BenchCommand, common: &Common) -> Done {
     let connections: Vec<Nodes> = (0..arguments.clients)
         .map(|_| client.another_connection())
         .collect::<Result<_, _>>()?;
-    let run = Arc::new(prepare(&client, scope, arguments)?);
+    let run = Arc::new(prepare(&client, scope, arguments).await?);
     run.learn_time(&client).await?;
     let stamping = world::spawn(keep_time(Arc::clone(&client), Arc::clone(&run)));
     let showing = world::spawn(progress(
@@ -104,8 +105,8 @@ pub(crate) async fn run(command: &BenchCommand, common: &Common) -> Done {
 
 /// One freeze and its withdrawal: state time moves on, and everything that is refused is refused now.
 async fn wake(client: &Client) -> Result<Scope, Failure> {
-    let signer = client.signer()?;
-    let mut proposal = intent::proposal(client, &signer, land(client)?, None)?;
+    let (signer, in_force) = client.signer().await?;
+    let mut proposal = intent::proposal(&signer, &in_force, land(&in_force)?, None)?;
     let mut scope = None;
     let submitted = {
         let event = EventId(random());
@@ -134,9 +135,9 @@ async fn wake(client: &Client) -> Result<Scope, Failure> {
     scope.ok_or_else(|| Failure::new(ExitCode::Error, "no command was stamped"))
 }
 
-fn prepare(client: &Client, scope: Scope, arguments: &Append) -> Result<Run, Failure> {
-    let signer = client.signer()?;
-    let proposal = intent::proposal(client, &signer, land(client)?, None)?;
+async fn prepare(client: &Client, scope: Scope, arguments: &Append) -> Result<Run, Failure> {
+    let (signer, in_force) = client.signer().await?;
+    let proposal = intent::proposal(&signer, &in_force, land(&in_force)?, None)?;
     let begun = Monotonic::now();
     let measure_from = begun.plus(Duration::from_secs(arguments.warmup.into()));
     Ok(Run {
@@ -152,20 +153,20 @@ fn prepare(client: &Client, scope: Scope, arguments: &Append) -> Result<Run, Fai
 }
 
 /// A landing that nobody will decide on, in the repository of the subject's grant.
-fn land(client: &Client) -> Result<LandPayload, Failure> {
-    let scopes = client.genesis.grants.iter();
+fn land(in_force: &InForce) -> Result<ActionPayload, Failure> {
+    let scopes = in_force.grants.iter();
     let scope = scopes
-        .flat_map(|grant| &grant.resource_environment_scope)
+        .flat_map(|(grant, _)| &grant.resource_environment_scope)
         .next()
         .ok_or_else(|| Failure::new(ExitCode::Refused, "the organism grants nothing"))?;
-    Ok(LandPayload {
+    Ok(ActionPayload::Land(LandPayload {
         resource: GitRef {
             repository: scope.repository.clone(),
             reference: Text::lossy(&format!("{}bench", scope.ref_prefix)),
         },
         old: Bytes::default(),
         new: Bytes(random().0.to_vec()),
-    })
+    }))
 }
 
 fn withdrawal(intent_digest: IntentDigest) -> WithdrawalV1 {

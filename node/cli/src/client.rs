@@ -1,7 +1,7 @@
 //! Who this process acts as: the client configuration, its keys, the cluster it calls, its signed commands.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rand_core::RngCore;
@@ -11,17 +11,21 @@ use redlatch_link::nodes::{self, Again, CallError, Member, Nodes, Submitted};
 use redlatch_link::transport::{Credentials, Dialer, Link, Tls};
 use redlatch_link::{PeerIdentity, Role, keys, world};
 use redlatch_node::config::read_genesis;
+use redlatch_proto::v1::leaf_at::At;
 use redlatch_types::command::RawCommand;
-use redlatch_types::event::Reply;
+use redlatch_types::event::{Event, Reply};
+use redlatch_types::receipt::{Receipt, verify_for};
 use redlatch_types::records::{
-    CausalEnvelopeV1, ClientIdentityV1, GenesisV1, ProposalV1, StatusV1, WithdrawalV1,
+    CausalEnvelopeV1, ChallengeRequestV1, ClientIdentityV1, GenesisV1, ProposalV1, StatusV1,
+    WithdrawalV1,
 };
 use redlatch_types::{
     Bytes, Canonical, Digest, Envelope, EventId, Record, Refusal, Scope, Signed, SigningKey,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::Common;
+use crate::in_force::InForce;
+use crate::{Common, receipt};
 
 /// Variables with the product's prefix that are no keys of a configuration.
 pub(crate) const RESERVED: &[&str] = &["REDLATCH_DIR"];
@@ -45,6 +49,8 @@ pub(crate) struct ClientConfig {
     pub(crate) sentinel: String,
     /// `host:port` of the actuator's hold line.
     pub(crate) actuator: String,
+    /// A person's authenticator made of software; development organisms only.
+    pub(crate) authenticator: PathBuf,
     /// Certificate, authority, pins.
     pub(crate) tls: Tls,
 }
@@ -57,6 +63,8 @@ pub(crate) struct Client {
     dialer: Dialer,
     members: Vec<Member>,
     signing_key: PathBuf,
+    policy: PathBuf,
+    authenticator: PathBuf,
     sentinel: String,
     actuator: String,
 }
@@ -107,6 +115,8 @@ impl Client {
             dialer,
             members,
             signing_key: config.signing_key,
+            policy: config.policy,
+            authenticator: config.authenticator,
             sentinel: config.sentinel,
             actuator: config.actuator,
         })
@@ -161,19 +171,31 @@ impl Client {
         Ok(Nodes::new(&self.dialer, &self.members)?)
     }
 
-    /// The subject that the configured key is enrolled for.
+    /// The subject that the genesis enrols the configured key for. Asks no node: a stop must be ordered with
+    /// the whole cluster down.
     ///
     /// # Errors
     /// [`Failure`] if there is no such key or no such subject.
-    pub(crate) fn signer(&self) -> Result<Signer, Failure> {
+    pub(crate) fn signer_of_genesis(&self) -> Result<Signer, Failure> {
+        self.signer_among(&self.genesis.subjects)
+    }
+
+    /// The subject that the configured key is now enrolled for, and everything else in force.
+    ///
+    /// # Errors
+    /// [`Failure`] if there is no such key or no such subject, or no node answers.
+    pub(crate) async fn signer(&self) -> Result<(Signer, InForce), Failure> {
+        let in_force = self.in_force().await?;
+        Ok((self.signer_among(&in_force.subjects)?, in_force))
+    }
+
+    fn signer_among(&self, subjects: &[ClientIdentityV1]) -> Result<Signer, Failure> {
         let key = keys::load_key(&self.signing_key)?;
         let public = key.public_key();
-        let enrolled = self.genesis.subjects.iter();
-        let subject = enrolled
-            .clone()
-            .find(|subject| subject.public_key == public)
-            .cloned();
-        let subject = subject.ok_or_else(|| {
+        let enrolled = subjects
+            .iter()
+            .find(|it| it.public_key == public && it.revoked_at_optional.is_none());
+        let subject = enrolled.cloned().ok_or_else(|| {
             let path = self.signing_key.display();
             Failure::new(
                 ExitCode::Refused,
@@ -182,6 +204,48 @@ impl Client {
             .hint("signing_key must be the key of an enrolled subject")
         })?;
         Ok(Signer { subject, key })
+    }
+
+    /// The rules and parties in force.
+    ///
+    /// # Errors
+    /// [`Failure`] if no node answers.
+    pub(crate) async fn in_force(&self) -> Result<InForce, Failure> {
+        InForce::read(&self.nodes.governance(self.deadline).await?)
+    }
+
+    /// The person's authenticator that the configuration names.
+    ///
+    /// # Errors
+    /// [`Failure`] if it names none.
+    pub(crate) fn authenticator(&self) -> Result<&Path, Failure> {
+        if self.authenticator.as_os_str().is_empty() {
+            let text = "`authenticator`: not set";
+            return Err(Failure::new(ExitCode::Usage, text)
+                .hint("run as a person with an authenticator, e.g. --as approver"));
+        }
+        Ok(&self.authenticator)
+    }
+
+    /// The event of a leaf, proven by the configured trust policy.
+    ///
+    /// # Errors
+    /// [`Failure`] if no majority vouches for it in time, or the proof does not hold.
+    pub(crate) async fn proven(&self, at: At) -> Result<Event, Failure> {
+        let text = self.nodes.receipt(at, self.deadline).await?;
+        let bad = |what: String| {
+            Failure::new(
+                ExitCode::Error,
+                format!("a receipt that does not hold: {what}"),
+            )
+            .hint("do not go on; show it to whoever runs the nodes")
+        };
+        let policy = receipt::policy(&self.policy)?;
+        let proof = Receipt::parse(text.as_bytes()).map_err(|error| bad(error.to_string()))?;
+        let event = Event::from_canonical(&proof.leaf).map_err(|error| bad(error.to_string()))?;
+        let demand = receipt::demand(Some(&event));
+        verify_for(&proof, &policy, demand).map_err(|error| bad(error.to_string()))?;
+        Ok(event)
     }
 
     /// A fresh signed status.
@@ -254,6 +318,18 @@ impl Signer {
         let payload = Bytes(withdrawal.to_canonical());
         let envelope = self.envelope(stamp, event, &payload);
         RawCommand::Withdraw(envelope, payload).to_canonical()
+    }
+
+    /// OpenChallenge.
+    pub(crate) fn challenge(
+        &self,
+        stamp: &Stamp,
+        event: EventId,
+        request: &ChallengeRequestV1,
+    ) -> Vec<u8> {
+        let payload = Bytes(request.to_canonical());
+        let envelope = self.envelope(stamp, event, &payload);
+        RawCommand::OpenChallenge(envelope, payload).to_canonical()
     }
 
     /// A record signed by this subject.

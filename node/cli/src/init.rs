@@ -6,6 +6,7 @@
 //!   nodes/n1/     node.toml, keys, data/     one folder per process, readable by its owner alone
 //!   verifiers/v1/ sentinel/ actuator/        NAME.toml, keys, data/
 //!   clients/agent/ operator/ runner/ gate/   client.toml, keys; the gate's gate.toml
+//!   clients/approver/ deputy/    persons: client.toml, keys, and an authenticator made of software
 //!   logs/ run/                               of `redlatch dev`
 //! ```
 //!
@@ -182,7 +183,7 @@ fn parties(keys: &Keys, shape: &Shape) -> Parties {
         actuator: keys.actuator.clone(),
         subjects: keys.subjects.clone(),
         repository: shape.repository.clone(),
-        human_keys: Vec::new(),
+        human_keys: keys.human_keys.clone(),
     }
 }
 
@@ -212,7 +213,7 @@ fn identities(genesis: &GenesisV1) -> Vec<(Role, String, PathBuf)> {
         roster.actuator.name.to_string(),
         "actuator".into(),
     ));
-    for (name, role) in keys::CLIENTS {
+    for keys::Caller { name, role, .. } in keys::CALLERS {
         all.push((role, name.to_owned(), Path::new("clients").join(name)));
     }
     all
@@ -250,6 +251,18 @@ fn policy(genesis: &GenesisV1) -> Result<Policy, Failure> {
 /// Writes a public file that must not exist.
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     Ok(file::create_file(path, bytes, Access::Public)?)
+}
+
+/// A development organism for tests of other modules.
+#[cfg(test)]
+pub(crate) fn make_for_tests(folder: &Path) -> GenesisV1 {
+    let named = |text: &str| Name::new(text).expect("a name");
+    let shape = Shape {
+        nodes: 3,
+        name: named("test"),
+        repository: named("demo"),
+    };
+    make(folder, &shape).expect("made")
 }
 
 #[cfg(test)]

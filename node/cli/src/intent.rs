@@ -7,13 +7,14 @@ use redlatch_link::nodes::{CallError, Submitted};
 use redlatch_proto::v1::leaf_at::At;
 use redlatch_types::event::{Accepted, Event};
 use redlatch_types::records::{
-    ActionClass, ActionPayload, ActorKind, AutonomyGrantV1, GitRef, Ingress, LandPayload,
+    ActionClass, ActionPayload, AutonomyGrantV1, GitRef, GrantPayload, Ingress, LandPayload,
     PositiveAuthorityTransactionV1, ProposalV1, RollbackPlan, Text, WithdrawalV1,
 };
 use redlatch_types::{Bytes, Canonical, EventId, IntentDigest, Name, SubjectId};
 
 use crate::answer::{self, Decimal, Leaf, Shown};
 use crate::client::{Client, Signer, random, refused};
+use crate::in_force::InForce;
 use crate::{Common, Done, decision, describe, output};
 
 /// How long a command is accepted, in state time.
@@ -85,25 +86,47 @@ pub(crate) async fn run(command: &IntentCommand, common: &Common) -> Done {
 }
 
 async fn freeze(client: &Client, arguments: &Freeze, common: &Common) -> Done {
-    let signer = client.signer()?;
-    let event = arguments.event_id.unwrap_or_else(|| EventId(random()));
-    let land = land(arguments)?;
-    let resource = client.nodes.resource(
-        land.resource.repository.as_str(),
-        land.resource.reference.as_str(),
-        client.deadline,
-    );
-    let store_version = resource.await?.store_version;
-    let mut proposal = proposal(client, &signer, land, arguments.executor.clone())?;
-    proposal.expected_store_version = store_version;
+    let (signer, in_force) = client.signer().await?;
+    let payload = ActionPayload::Land(land(arguments)?);
+    let proposal = proposal(&signer, &in_force, payload, arguments.executor.clone())?;
+    let how = How {
+        ttl_s: arguments.ttl,
+        event_id: arguments.event_id,
+    };
+    let (submitted, event) = submit(client, &signer, proposal, &how).await?;
+    done(submitted, event, common)
+}
+
+/// For how long, and under which idempotency key, an action is frozen.
+pub(crate) struct How {
+    pub(crate) ttl_s: u64,
+    pub(crate) event_id: Option<EventId>,
+}
+
+/// Freezes a proposal against what its resource is at now.
+///
+/// # Errors
+/// [`Failure`] if no node answers; a refusal is an answer.
+pub(crate) async fn submit(
+    client: &Client,
+    signer: &Signer,
+    mut proposal: ProposalV1,
+    how: &How,
+) -> Result<(Submitted, EventId), Failure> {
+    let event = how.event_id.unwrap_or_else(|| EventId(random()));
+    let resource = proposal.payload.resource();
+    let known = client
+        .nodes
+        .resource(resource.realm(), resource.path(), client.deadline);
+    proposal.expected_store_version = known.await?.store_version;
     let submitted = client
-        .submit_stamped(&signer, event, COMMAND_TTL_MS, |stamp| {
-            let life = arguments.ttl.saturating_mul(1_000);
+        .submit_stamped(signer, event, COMMAND_TTL_MS, |stamp| {
+            let life = how.ttl_s.saturating_mul(1_000);
             proposal.expires_at = stamp.state_time.saturating_add(life);
             signer.freeze(stamp, event, &proposal)
         })
         .await?;
-    done(submitted, event, common)
+    Ok((submitted, event))
 }
 
 async fn withdraw(
@@ -113,7 +136,7 @@ async fn withdraw(
     event_id: Option<EventId>,
     common: &Common,
 ) -> Done {
-    let signer = client.signer()?;
+    let (signer, _) = client.signer().await?;
     let event = event_id.unwrap_or_else(|| EventId(random()));
     let withdrawal = WithdrawalV1 {
         intent_digest: intent,
@@ -128,7 +151,7 @@ async fn withdraw(
 }
 
 /// Prints what a command led to, or ends with its refusal.
-fn done(submitted: Submitted, event: EventId, common: &Common) -> Done {
+pub(crate) fn done(submitted: Submitted, event: EventId, common: &Common) -> Done {
     let (entry, leaves) = (submitted.entry, submitted.leaves.clone());
     let accepted = submitted.accepted().map_err(refused)?;
     let (word, intent) = match accepted {
@@ -253,37 +276,41 @@ fn land(arguments: &Freeze) -> Result<LandPayload, Failure> {
     })
 }
 
-/// A proposal under the subject's first grant that covers the action; times and versions are the caller's.
+/// The proposal of an action by a subject, under its first grant that covers the class; times and versions are
+/// the caller's. Without a grant only a human decides, and the journal says whether one may.
+///
+/// # Errors
+/// [`Failure`] if the executor of an effect outside the journal is not clear.
 pub(crate) fn proposal(
-    client: &Client,
     signer: &Signer,
-    land: LandPayload,
+    in_force: &InForce,
+    payload: ActionPayload,
     executor: Option<SubjectId>,
 ) -> Result<ProposalV1, Failure> {
-    let subject = &signer.subject.subject_id;
-    let covers = |grant: &&AutonomyGrantV1| {
-        grant.subject_id == *subject && grant.action_classes.contains(&ActionClass::Land)
+    let class = payload.class();
+    let grant = in_force.grant(&signer.subject.subject_id, class);
+    let realm = Name::new(payload.resource().realm())
+        .map_err(|error| Failure::new(ExitCode::Usage, error.to_string()))?;
+    let executor = match (class.is_external(), executor) {
+        (true, None) => Some(in_force.only_gate(&realm)?),
+        (_, named) => named,
     };
-    let grant = client.genesis.grants.iter().find(covers).ok_or_else(|| {
-        Failure::new(ExitCode::Refused, format!("{subject} has no grant to land"))
-            .hint("run as a subject with a grant, e.g. --as agent")
-    })?;
-    let executor = match executor {
-        Some(executor) => executor,
-        None => only_gate(client, &land.resource.repository)?,
+    let rollback = match class {
+        ActionClass::Land => RollbackPlan::MoveRefBack,
+        _ => RollbackPlan::FreezeRef,
     };
     Ok(ProposalV1 {
-        audience: land.resource.repository.clone(),
-        payload: ActionPayload::Land(land),
-        applicable_grant_id: Some(grant.id()),
-        executor_subject_id_optional: Some(executor),
+        audience: realm,
+        applicable_grant_id: grant.map(AutonomyGrantV1::id),
+        executor_subject_id_optional: executor,
         delegation_grant_digest_optional: None,
-        promotion_target_subject_id_optional: None,
+        promotion_target_subject_id_optional: promoted(&payload),
+        payload,
         expected_store_version: 0,
         expected_boundary_version: FIRST_VERSION,
         expected_contract_version: FIRST_VERSION,
         evidence: Vec::new(),
-        rollback: RollbackPlan::MoveRefBack,
+        rollback,
         expires_at: 0,
         effect_deadline_ms: EFFECT_DEADLINE_MS,
         mission_id_optional: None,
@@ -291,20 +318,13 @@ pub(crate) fn proposal(
     })
 }
 
-fn only_gate(client: &Client, repository: &Name) -> Result<SubjectId, Failure> {
-    let mut gates = client.genesis.subjects.iter().filter(|subject| {
-        subject.actor_kind == ActorKind::Gate && subject.scopes.contains(repository)
-    });
-    match (gates.next(), gates.next()) {
-        (Some(gate), None) => Ok(gate.subject_id.clone()),
-        (None, _) => Err(Failure::new(
-            ExitCode::Usage,
-            format!("no gate is enrolled for repository {repository}"),
-        )),
-        (Some(_), Some(_)) => Err(Failure::new(
-            ExitCode::Usage,
-            format!("repository {repository} has several gates"),
-        )
-        .hint("name one with --executor")),
+/// The subject that a promotion concerns.
+fn promoted(payload: &ActionPayload) -> Option<SubjectId> {
+    match payload {
+        ActionPayload::GrantChange(change) => match &**change {
+            GrantPayload::Promote(promotion) => Some(promotion.grant.subject_id.clone()),
+            GrantPayload::Demote(..) | GrantPayload::Revoke(_) => None,
+        },
+        _ => None,
     }
 }

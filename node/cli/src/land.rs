@@ -10,26 +10,27 @@
 
 mod evidence;
 mod push;
-mod watch;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use redlatch_link::exit::{ExitCode, Failure};
+use redlatch_link::file;
 use redlatch_link::world::{self, Monotonic};
 use redlatch_proto::v1;
 use redlatch_types::event::Accepted;
-use redlatch_types::records::{GitRef, LandPayload, OutcomeKind, Text};
+use redlatch_types::records::{ActionPayload, GitRef, LandPayload, OutcomeKind, Text};
 use redlatch_types::{Bytes, EventId, IntentDigest, Name, Refusal, SubjectId};
 
 use crate::answer::{Decimal, Landed};
 use crate::client::{Client, Signer, random, refused};
 use crate::git::{Git, ObjectFormat, ObjectId};
+use crate::in_force::InForce;
 use crate::output::note;
+use crate::watch::{self, Seen, Waited, Watch};
 use crate::{Common, Done, intent, output};
 use evidence::Evidence;
-use watch::{Seen, Waited, Watch};
 
 /// How long a command is accepted, in state time.
 const COMMAND_TTL_MS: u64 = 10 * 60 * 1_000;
@@ -82,7 +83,7 @@ struct Plan {
 
 pub(crate) async fn run(arguments: &Land, common: &Common) -> Done {
     let client = Client::open(common, "agent")?;
-    let signer = client.signer()?;
+    let (signer, in_force) = client.signer().await?;
     let plan = plan(arguments, &client, &signer).await?;
     note(&format!(
         "commit {} onto {} of {}",
@@ -91,8 +92,9 @@ pub(crate) async fn run(arguments: &Land, common: &Common) -> Done {
     bring(arguments, &client, &signer, &plan).await?;
     let intent = match arguments.intent {
         Some(intent) => intent,
-        None => freeze(arguments, &client, &signer, &plan).await?,
+        None => freeze(arguments, &client, &signer, &in_force, &plan).await?,
     };
+    support(&client, &plan, intent).await?;
     let mut watch = Watch::new(&client, intent).await?;
     let until = Monotonic::now().plus(Duration::from_secs(arguments.wait));
     let seen = wait_for_commit(arguments, &client, &signer, &mut watch, until).await?;
@@ -229,15 +231,13 @@ async fn freeze(
     arguments: &Land,
     client: &Client,
     signer: &Signer,
+    in_force: &InForce,
     plan: &Plan,
 ) -> Result<IntentDigest, Failure> {
     let event = EventId(random());
-    let mut proposal = intent::proposal(
-        client,
-        signer,
-        plan.land.clone(),
-        arguments.executor.clone(),
-    )?;
+    let payload = ActionPayload::Land(plan.land.clone());
+    let executor = arguments.executor.clone();
+    let mut proposal = intent::proposal(signer, in_force, payload, executor)?;
     proposal.expected_store_version = plan.store_version;
     proposal.evidence = plan.evidence.iter().map(|it| it.digest).collect();
     proposal.evidence.sort();
@@ -259,6 +259,30 @@ async fn freeze(
             format!("the nodes answered another question: {other:?}"),
         )),
     }
+}
+
+/// Brings the receipts to the leader, in case that a policy decides. Verifiers fetch theirs from the gate.
+async fn support(client: &Client, plan: &Plan, intent: IntentDigest) -> Result<(), Failure> {
+    if plan.evidence.is_empty() {
+        return Ok(());
+    }
+    let files = plan.evidence.iter();
+    let receipts: Result<Vec<_>, _> = files.map(|it| file::read_file(&it.file)).collect();
+    let receipts = v1::GateReceipts {
+        intent_digest: intent.0.0.to_vec(),
+        receipts: receipts?,
+    };
+    let brought = v1::support_request::Support::Receipts(receipts);
+    let answer = client.nodes.support(brought, client.deadline).await?;
+    let expected = [
+        Refusal::WrongVariant.code(),
+        Refusal::UnknownIntent.code(),
+        "",
+    ];
+    if !expected.contains(&answer.refusal.as_str()) {
+        return Err(undecided(&answer.refusal));
+    }
+    Ok(())
 }
 
 /// Waits for the marker. Whoever gives up takes the intent back, so that nothing is left half done.

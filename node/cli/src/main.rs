@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod approve;
 mod attest;
 mod bench;
 mod client;
@@ -19,17 +20,23 @@ mod decision;
 mod demo;
 mod describe;
 mod dev;
+mod effect;
 mod environment;
 mod gate;
 mod git;
+mod governance;
+mod in_force;
 mod init;
 mod intent;
 mod journal;
+mod key;
 mod land;
 mod output;
+mod propose;
 mod receipt;
 mod red;
 mod status;
+mod watch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -66,8 +73,8 @@ pub(crate) struct Common {
         conflicts_with = "config"
     )]
     dir: Option<PathBuf>,
-    /// Whose configuration below --dir: agent, operator, runner or gate.
-    #[arg(long = "as", global = true, value_name = "NAME")]
+    /// Whose configuration below --dir: agent, operator, approver, deputy, runner or gate.
+    #[arg(id = "acting_as", long = "as", global = true, value_name = "NAME")]
     subject: Option<String>,
     /// How the answer is printed.
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
@@ -99,6 +106,28 @@ enum Command {
     Intent {
         #[command(subcommand)]
         command: intent::IntentCommand,
+    },
+    /// Propose a change of the organism, or an effect that is no landing.
+    Propose(propose::Propose),
+    /// Approve a frozen intent as a person, by an authenticator.
+    Approve(approve::Approve),
+    /// Make an authenticator of software for a person (development organisms only).
+    Authenticator(approve::NewAuthenticator),
+    /// Make keys.
+    Key {
+        #[command(subcommand)]
+        command: key::KeyCommand,
+    },
+    /// Show what is in force: mode, subjects, grants, persons' keys, grounds of what is frozen.
+    Governance,
+    /// Print the constitution in force, as `propose constitution` reads it.
+    Constitution,
+    /// Raise the feature level to what every node's build carries.
+    RaiseLevel,
+    /// Claim an effect and report its outcome, as an enrolled effector.
+    Effect {
+        #[command(subcommand)]
+        command: effect::EffectCommand,
     },
     /// Land a commit on a branch behind a gate.
     Land(land::Land),
@@ -179,6 +208,14 @@ async fn run(arguments: Arguments) -> Done {
         Command::Journal { command } => journal::run(&command, &common).await,
         Command::Receipt { command } => receipt::run(&command, &common).await,
         Command::Intent { command } => intent::run(&command, &common).await,
+        Command::Propose(arguments) => propose::run(&arguments, &common).await,
+        Command::Approve(arguments) => approve::run(&arguments, &common).await,
+        Command::Authenticator(arguments) => approve::make(&arguments, common.output),
+        Command::Key { command } => key::run(&command, common.output),
+        Command::Governance => governance::run(&common).await,
+        Command::Constitution => propose::constitution::show(&common).await,
+        Command::RaiseLevel => propose::level::run(&common).await,
+        Command::Effect { command } => effect::run(&command, &common).await,
         Command::Land(arguments) => land::run(&arguments, &common).await,
         Command::Gate { command } => gate::run(&command, &common).await,
         Command::Red { command } => red::run(&command, &common).await,

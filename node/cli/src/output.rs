@@ -107,30 +107,7 @@ pub(crate) fn lines(pairs: &[(&str, String)]) -> String {
 }
 
 /// A state time or wall time in milliseconds as RFC 3339 in UTC.
-pub(crate) fn time(ms: u64) -> String {
-    let (days, rest) = (ms / 86_400_000, ms % 86_400_000);
-    let (year, month, day) = civil(days);
-    let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);
-    let (second, milli) = (rest / 1_000 % 60, rest % 1_000);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
-}
-
-/// Year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar.
-fn civil(days: u64) -> (u64, u64, u64) {
-    // Counted from 0000-03-01, so that a leap day is the last day of its year.
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 {
-        shifted + 3
-    } else {
-        shifted - 9
-    };
-    (era * 400 + year + u64::from(month <= 2), month, day)
-}
+pub(crate) use redlatch_types::time::rfc3339 as time;
 
 #[cfg(test)]
 mod tests {
@@ -143,14 +120,6 @@ mod tests {
         assert_eq!(result(io::ErrorKind::BrokenPipe), Ok(Reader::Gone));
         let failure = result(io::ErrorKind::StorageFull).expect_err("a failure");
         assert_eq!(failure.code, ExitCode::Error);
-    }
-
-    #[test]
-    fn times_are_rfc_3339() {
-        assert_eq!(time(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(time(951_827_696_789), "2000-02-29T12:34:56.789Z");
-        assert_eq!(time(1_700_000_000_001), "2023-11-14T22:13:20.001Z");
-        assert_eq!(time(4_107_542_399_999), "2100-02-28T23:59:59.999Z");
     }
 
     #[test]

@@ -103,14 +103,7 @@ async fn get(leaf: &Leaf, wait: u64, common: &Common) -> Done {
 }
 
 fn verify(receipt: &Path, policy: &Path, format: Format) -> Done {
-    let policy = {
-        let bytes = read(policy)?;
-        Policy::parse(&bytes).map_err(|error| {
-            let text = format!("{} must not be used: {error}", policy.display());
-            Failure::new(ExitCode::Usage, text)
-                .hint("use the trust policy that was published for the organism")
-        })?
-    };
+    let policy = self::policy(policy)?;
     let bytes = read(receipt)?;
     let judged = Receipt::parse(&bytes)
         .map_err(ReceiptError::from)
@@ -145,9 +138,21 @@ fn verify(receipt: &Path, policy: &Path, format: Format) -> Done {
     }
 }
 
+/// The trust policy in a file.
+///
+/// # Errors
+/// [`Failure`] if it cannot be read, or must not be used.
+pub(crate) fn policy(file: &Path) -> Result<Policy, Failure> {
+    Policy::parse(&read(file)?).map_err(|error| {
+        let text = format!("{} must not be used: {error}", file.display());
+        Failure::new(ExitCode::Usage, text)
+            .hint("use the trust policy that was published for the organism")
+    })
+}
+
 /// Freezes of intents and stops may be proven by the nodes alone (D4); everything else, and what this build
 /// cannot read, needs the policy's quorum.
-fn demand(event: Option<&Event>) -> Demand {
+pub(crate) fn demand(event: Option<&Event>) -> Demand {
     match event {
         Some(event) if event.is_stop() || matches!(event, Event::Frozen(..)) => Demand::Nodes,
         _ => Demand::Quorum,

@@ -122,7 +122,7 @@ async fn raise(client: &Client, arguments: &Raise, common: &Common) -> Done {
         return Err(Failure::new(ExitCode::Usage, "an order says why")
             .hint("give the reason as people will read it"));
     }
-    let signer = client.signer()?;
+    let signer = client.signer_of_genesis()?;
     let order_id = arguments.order_id.unwrap_or_else(random);
     let order = RaiseOrderV1 {
         order_id,

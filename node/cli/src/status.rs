@@ -113,6 +113,8 @@ fn judge(
         autonomy_epoch: best.autonomy_epoch.into(),
         quorum_key_epoch: best.quorum_key_epoch.into(),
         roster_epoch: best.roster_epoch.into(),
+        constitution_epoch: best.constitution_epoch.into(),
+        feature_level: best.feature_level.into(),
         live_intents: best.live_intents.into(),
         live_transactions: best.live_transactions.into(),
         stops,
@@ -143,6 +145,13 @@ fn text(report: &Status) -> String {
         ("state", report.state.word().to_owned()),
         ("mode", mode),
         ("quorum key", key),
+        (
+            "rules",
+            format!(
+                "constitution {}, roster {}, feature level {}",
+                report.constitution_epoch, report.roster_epoch, report.feature_level
+            ),
+        ),
         (
             "live",
             format!(

@@ -24,6 +24,7 @@ use redlatch_proto::v1;
 use redlatch_raft::engine::Engine;
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::Event;
+use redlatch_types::receipt::Receipt;
 use redlatch_types::records::{GenesisV1, SealSheetV1, SentinelVerdictV1, VoteV1};
 use redlatch_types::{Canonical, Digest, Envelope, IntentDigest, Refusal, VerifierId};
 use tokio::sync::mpsc;
@@ -104,19 +105,30 @@ pub(super) async fn run<E: Engine>(
     ballot.carry(ground, &keys, hearing).await;
 }
 
+/// What stands in the way when the freeze cannot be read.
+const UNREADABLE: (Refusal, &str) = (Refusal::UnknownIntent, "the freeze cannot be read here");
+
+/// The receipt of an intent's freeze, from this node's own journal.
+pub(super) async fn freeze_receipt<E: Engine>(
+    desk: &Desk<E>,
+    digest: &IntentDigest,
+) -> Result<Receipt, (Refusal, &'static str)> {
+    let key = IndexKey::Frozen(*digest).to_bytes();
+    let position = desk.raft.find(&key).ok().flatten().ok_or(UNREADABLE)?;
+    let receipt = desk.raft.wait_receipt(position, RECEIPT_DEADLINE).await;
+    receipt.map_err(|_| {
+        let note = "no majority has cosigned the freeze yet";
+        (Refusal::WitnessesMissing, note)
+    })
+}
+
 /// Terms, intent and freeze receipt, from this node's own journal.
 async fn ground<E: Engine>(
     desk: &Desk<E>,
     digest: &IntentDigest,
 ) -> Result<Ground, (Refusal, &'static str)> {
-    let unreadable = (Refusal::UnknownIntent, "the freeze cannot be read here");
-    let key = IndexKey::Frozen(*digest).to_bytes();
-    let position = desk.raft.find(&key).ok().flatten().ok_or(unreadable)?;
-    let receipt = desk.raft.wait_receipt(position, RECEIPT_DEADLINE).await;
-    let receipt = receipt.map_err(|_| {
-        let note = "no majority has cosigned the freeze yet";
-        (Refusal::WitnessesMissing, note)
-    })?;
+    let unreadable = UNREADABLE;
+    let receipt = freeze_receipt(desk, digest).await?;
     let proof = FreezeProof::of_verified_leaf(&receipt.leaf).map_err(|_| unreadable)?;
     let bytes = desk.raft.read(|state| {
         let live = state.authority.intents.get(digest);

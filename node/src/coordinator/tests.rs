@@ -1,176 +1,198 @@
-//! What is due for an intent follows from the state alone.
+//! What is due for an intent follows from the state, and from what somebody brought that would count.
 
-use redlatch_journal::development::{Parties as Genesis, Subject, genesis};
-use redlatch_journal::{EntryId, State};
 use redlatch_types::records::*;
-use redlatch_types::{
-    Bytes, Digest, Envelope, EventId, NodeId, SigningKey, SubjectId, TransactionId,
-};
+use redlatch_types::*;
 
 use super::*;
+use world::*;
 
-const START: u64 = 1_800_000_000_000;
+#[path = "../../../raft/core/tests/world/mod.rs"]
+mod world;
 
-fn key(n: u8) -> SigningKey {
-    SigningKey::from_seed([n; 32])
+/// What is due while nobody brought anything.
+fn waiting_for(world: &World) -> BTreeMap<IntentDigest, Due> {
+    due(&world.state.authority, &Support::default())
 }
 
-fn id<T: std::str::FromStr>(text: &str) -> T {
-    text.parse().ok().expect("an identifier")
-}
-
-fn made() -> GenesisV1 {
-    let node = |n: u8| RosterNode {
-        node_id: NodeId(u64::from(n)),
-        name: id(&format!("n{n}")),
-        seat: Seat::Voter,
-        log_key: key(100 + n).public_key(),
-        cosigner_key: key(110 + n).public_key(),
-        record_key: key(120 + n).public_key(),
-    };
-    let verifier = |n: u8| RosterVerifier {
-        verifier_id: id(&format!("v{n}")),
-        identifier: u16::from(n),
-        failure_domain: id(&format!("domain-{n}")),
-        vote_key: key(20 + n).public_key(),
-        witness_key: key(30 + n).public_key(),
-        builds_digest: Digest::ZERO,
-        policy_digest: Digest::ZERO,
-    };
-    let pinned = |name: &str, n: u8| PinnedParty {
-        name: id(name),
-        key: key(n).public_key(),
-        builds_digest: Digest::ZERO,
-        policy_digest: Digest::ZERO,
-    };
-    let subject = |name: &str, actor_kind, n| Subject {
-        subject_id: SubjectId(id(name)),
-        actor_kind,
-        public_key: key(n).public_key(),
-    };
-    genesis(Genesis {
-        organism_name: id("test"),
-        created_at: START,
-        nonce: Digest::ZERO,
-        root: key(1).public_key(),
-        nodes: (1..=3).map(node).collect(),
-        verifiers: (1..=4).map(verifier).collect(),
-        sentinel: pinned("sentinel", 2),
-        actuator: pinned("actuator", 3),
-        subjects: vec![
-            subject("agent", ActorKind::Agent, 10),
-            subject("gate", ActorKind::Gate, 12),
-        ],
-        repository: id("repo"),
-        human_keys: Vec::new(),
-    })
-}
-
-/// A state with one frozen intent.
-fn frozen() -> (State, IntentDigest) {
-    let made = made();
-    let scope = made.scope();
-    let proposal = ProposalV1 {
-        audience: id("repo"),
-        payload: ActionPayload::Land(LandPayload {
-            resource: GitRef {
-                repository: id("repo"),
-                reference: Text::lossy("refs/heads/main"),
-            },
-            old: Bytes(vec![]),
-            new: Bytes(vec![1; 20]),
-        }),
-        applicable_grant_id: Some(made.grants[0].id()),
-        executor_subject_id_optional: Some(id("gate")),
-        delegation_grant_digest_optional: None,
-        promotion_target_subject_id_optional: None,
-        expected_store_version: 0,
-        expected_boundary_version: 1,
-        expected_contract_version: 1,
-        evidence: vec![],
-        rollback: RollbackPlan::MoveRefBack,
-        expires_at: START + 3_600_000,
-        effect_deadline_ms: 600_000,
-        mission_id_optional: None,
-        ingress: Ingress::Cli,
-    };
-    let payload = proposal.to_canonical();
-    let event_id = EventId(Digest::of(b"event"));
-    let envelope = CausalEnvelopeV1 {
-        event_id,
-        actor_id: id("agent"),
-        actor_kind: ActorKind::Agent,
-        issuer: id("agent"),
-        mission_id_optional: None,
-        store_version_optional: None,
-        target_digest_optional: None,
-        causation_id_optional: None,
-        capability_id_optional: None,
-        mission_head_id_optional: None,
-        delegation_id_optional: None,
-        block_id_optional: None,
-        receipt_id_optional: None,
-        presence_id_optional: None,
-        correlation_id: event_id,
-        payload_digest: Digest::of(&payload),
-        issued_at: START,
-        expires_at: START + 600_000,
-    };
-    let commands = [
-        RawCommand::Bootstrap(Envelope::seal(scope, &key(1), &made)),
-        RawCommand::FreezeIntent(Envelope::seal(scope, &key(10), &envelope), Bytes(payload)),
-    ];
-    let mut state = State::new();
-    for (index, command) in (1u64..).zip(commands) {
-        let at = EntryId {
-            term: 1,
-            leader: 1,
-            index,
-        };
-        let applied = state.apply(at, &[command.to_canonical()]);
-        assert!(applied.outcomes.iter().all(|it| it.reply.is_ok()));
-    }
-    let digest = *state.authority.intents.keys().next().expect("frozen");
-    (state, digest)
+fn revoke(world: &World) -> ActionPayload {
+    let grant = world.grant("other");
+    ActionPayload::GrantChange(Box::new(GrantPayload::Revoke(grant)))
 }
 
 #[test]
-fn a_frozen_intent_wants_a_ballot_until_it_expires() {
-    let (mut state, digest) = frozen();
-    assert_eq!(
-        due(&state.authority),
-        BTreeMap::from([(digest, Due::Ballot)])
-    );
-    assert_eq!(
-        next(&state.authority, &digest),
-        None,
-        "nothing is proposed without a decision"
-    );
-    state.authority.clock.state_time = START + 3_600_000;
-    assert!(due(&state.authority).is_empty());
+fn a_frozen_intent_of_the_quorum_wants_a_ballot_until_it_expires() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 1);
+    assert_eq!(waiting_for(&world), BTreeMap::from([(digest, Due::Ballot)]));
+    let authority = &world.state.authority;
+    assert_eq!(next(authority, &digest), None, "nothing without a decision");
+    let expires_at = world.intent(digest).expires_at;
+    world.state.authority.clock.state_time = expires_at;
+    assert!(waiting_for(&world).is_empty());
 }
 
 #[test]
-fn an_intent_of_another_variant_is_not_the_quorums() {
-    let (mut state, digest) = frozen();
-    for variant in AuthorityVariant::ALL {
-        let live = state.authority.intents.get_mut(&digest).expect("live");
-        live.intent.required_authority_variant = *variant;
-        let ours = *variant == AuthorityVariant::AgentQuorum;
-        assert_eq!(due(&state.authority).is_empty(), !ours, "{variant}");
-    }
-}
-
-#[test]
-fn a_transaction_that_is_gone_or_committed_wants_nothing() {
-    let (mut state, digest) = frozen();
-    let live = state.authority.intents.get_mut(&digest).expect("live");
+fn a_transaction_that_is_gone_wants_nothing() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 1);
+    let live = world.state.authority.intents.get_mut(&digest);
     let transaction = TransactionId(Digest::of(b"transaction"));
-    live.stage = IntentStage::InTransaction(transaction);
-    assert!(
-        due(&state.authority).is_empty(),
-        "absent means spent or void"
+    live.expect("live").stage = IntentStage::InTransaction(transaction);
+    assert!(waiting_for(&world).is_empty(), "absent means spent or void");
+    assert_eq!(next(&world.state.authority, &digest), None);
+}
+
+#[test]
+fn persons_decide_once_enough_of_them_approve_and_what_is_made_up_is_not_held() {
+    let mut world = World::new();
+    let change = world.amended(|next| next.human_approvals_required = 2);
+    world.make_change(change);
+    let change = revoke(&world);
+    let digest = world.freeze_change(change);
+    assert!(waiting_for(&world).is_empty(), "nobody has approved");
+    let (mut alice, mut bob) = (alice(), bob());
+    // The amendment was decided by Alice: her authenticator has counted.
+    let zero = Digest::ZERO;
+    alice
+        .authenticator
+        .assert("localhost", "https://localhost", &zero);
+    let asked = [
+        world.challenge(digest, &alice),
+        world.challenge(digest, &alice),
+    ];
+    let of_bob = world.challenge(digest, &bob);
+    let authority = |world: &World| world.state.authority.clone();
+    let mut support = Support::default();
+
+    let good = world.approve(asked[0], &mut alice);
+    let forged = HumanApprovalV1 {
+        signature: Bytes(vec![0; 70]),
+        ..good.clone()
+    };
+    let of_another = HumanApprovalV1 {
+        challenge_id: of_bob,
+        ..good.clone()
+    };
+    for made_up in [forged, of_another] {
+        let held = support.approve(&authority(&world), made_up);
+        assert_eq!(held, Err(Refusal::BadAssertion));
+        assert_eq!(support.persons(&digest), 0);
+    }
+    assert_eq!(support.approve(&authority(&world), good), Ok(digest));
+    let again = world.approve(asked[1], &mut alice);
+    assert_eq!(support.approve(&authority(&world), again), Ok(digest));
+    assert_eq!(support.persons(&digest), 1, "one person, twice");
+    assert!(due(&authority(&world), &support).is_empty());
+    let other = world.approve(of_bob, &mut bob);
+    assert_eq!(support.approve(&authority(&world), other), Ok(digest));
+    let human = Due::Brought(AuthorityVariant::Human);
+    let wanted = BTreeMap::from([(digest, human)]);
+    assert_eq!(due(&authority(&world), &support), wanted);
+
+    // A counter that moved on meanwhile makes the approval stale: it must not spoil the other person's.
+    let mut moved = authority(&world);
+    let governance = moved.governance.as_mut().expect("after genesis");
+    let key = human_key("alice", OWNER).id();
+    governance
+        .human_keys
+        .get_mut(&key)
+        .expect("enrolled")
+        .counter = 99;
+    support.settle(&moved);
+    assert_eq!(support.persons(&digest), 1);
+    assert_eq!(support.approvals(&digest)[0].challenge_id, of_bob);
+    // What is decided or gone is forgotten.
+    let mut gone = authority(&world);
+    gone.intents.clear();
+    support.settle(&gone);
+    assert!(support.approvals(&digest).is_empty());
+}
+
+#[test]
+fn a_change_of_the_organism_is_activated_when_it_may_be() {
+    let mut world = World::new();
+    let change = revoke(&world);
+    let transaction = world.commit_change(change);
+    let digest = *world.state.authority.intents.keys().next().expect("live");
+    let wanted = BTreeMap::from([(digest, Due::Activate)]);
+    assert_eq!(waiting_for(&world), wanted);
+    let command = next(&world.state.authority, &digest);
+    assert_eq!(command, Some(RawCommand::Activate(transaction)));
+
+    // A stop keeps it out, and it is not proposed again and again.
+    let before = world.state.clone();
+    let red = Outbox::new().red(&world, &RedScope::Everything);
+    world.ok(red);
+    assert!(waiting_for(&world).is_empty());
+    world.state = before;
+    world.ok(RawCommand::Activate(transaction));
+    assert!(waiting_for(&world).is_empty(), "it is in force");
+}
+
+#[test]
+fn an_effect_outside_is_its_executors_and_is_not_activated() {
+    let after = |step: &dyn Fn(&mut World, IntentDigest)| {
+        let mut world = World::new();
+        let digest = world.freeze(MAIN, 0, 1);
+        step(&mut world, digest);
+        waiting_for(&world).remove(&digest)
+    };
+    let authorized = after(&|world, digest| {
+        world.authorize(digest);
+    });
+    assert_eq!(authorized, Some(Due::Prepare));
+    let prepared = after(&|world, digest| {
+        world.prepare(digest);
+    });
+    assert_eq!(prepared, Some(Due::Commit));
+    let committed = after(&|world, digest| {
+        world.commit(digest);
+    });
+    assert_eq!(committed, None);
+}
+
+#[test]
+fn a_policy_decides_on_the_receipts_that_its_intent_names_and_no_others_are_held() {
+    let mut world = World::new();
+    let change = world.amended(|next| next.policy_clauses = vec![landing_clause()]);
+    world.make_change(change);
+    let named = gate_passed(&world);
+    let digest = freeze_on(&mut world, &[&named]);
+    assert!(waiting_for(&world).is_empty(), "no receipt is here");
+    let authority = world.state.authority.clone();
+    let mut support = Support::default();
+    let mut attest = |envelopes: &[&Envelope]| {
+        let bytes: Vec<Vec<u8>> = envelopes.iter().map(|it| it.to_canonical()).collect();
+        support.attest(&authority, digest, &bytes)
+    };
+    let other = gate_receipt(&world, 1, |_| {}, RUNNER + 1);
+    assert_eq!(attest(&[&named, &other]), Err(Refusal::CandidateMismatch));
+    let unsigned = Envelope {
+        signature: Signature([0; 64]),
+        ..named.clone()
+    };
+    assert_eq!(attest(&[&unsigned]), Err(Refusal::BadSignature));
+    let many = vec![&named; limits::POLICY_RECEIPTS_MAX + 1];
+    assert_eq!(attest(&many), Err(Refusal::LimitExceeded));
+    assert_eq!(attest(&[&named]), Ok(()));
+    assert_eq!(attest(&[&named]), Ok(()), "bringing it again is safe");
+    assert_eq!(support.receipts(&digest), [named]);
+    let policy = Due::Brought(AuthorityVariant::Policy);
+    assert_eq!(
+        due(&authority, &support),
+        BTreeMap::from([(digest, policy)])
     );
-    let command = next(&state.authority, &digest);
-    assert_eq!(command, Some(RawCommand::Commit(transaction)));
+    let nowhere = IntentDigest(Digest::ZERO);
+    assert_eq!(
+        support.attest(&authority, nowhere, &[]),
+        Err(Refusal::UnknownIntent)
+    );
+}
+
+#[test]
+fn the_quorums_intents_take_no_receipts_from_callers() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 1);
+    let held = Support::default().attest(&world.state.authority, digest, &[]);
+    assert_eq!(held, Err(Refusal::WrongVariant));
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   journaled decision ─▶ any node: votes from the leaf, findings from the verifiers
-//!   undecided          ─▶ the leader alone: what its coordinator remembers
+//!   undecided          ─▶ the leader alone: what its coordinator remembers, and what it waits for
 //! ```
 //!
 //! Unproven throughout: what counts is the journal and its receipts.
@@ -13,13 +13,13 @@ use redlatch_proto::answer::NoAnswer;
 use redlatch_proto::v1;
 use redlatch_raft::engine::Engine;
 use redlatch_types::event::Event;
-use redlatch_types::records::{AgentQuorumDecisionV1, Verdict};
+use redlatch_types::records::{AgentQuorumDecisionV1, AuthorityVariant, Verdict};
 use redlatch_types::{Canonical, Digest, IntentDigest, VerifierId};
 use tonic::Status;
 
 use super::{Desk, digest};
 use crate::answer;
-use crate::coordinator::{findings_of, of_counted};
+use crate::coordinator::{findings_of, of_counted, persons_required};
 
 /// What is known of the decision on an intent.
 pub(super) async fn progress<E: Engine>(
@@ -44,7 +44,33 @@ pub(super) async fn progress<E: Engine>(
         (None, None) => v1::ProgressResponse::default(),
     };
     shown.stage = stage.to_owned();
+    shown.notes.extend(awaited(desk, &intent));
     Ok(shown)
+}
+
+/// What an undecided intent waits for that somebody has to bring.
+fn awaited<E: Engine>(desk: &Desk<E>, intent: &IntentDigest) -> Option<String> {
+    let (variant, required) = desk.raft.read(|state| {
+        let live = state.authority.intents.get(intent)?;
+        let frozen = live.stage == IntentStage::Frozen;
+        frozen.then(|| {
+            let variant = live.intent.required_authority_variant;
+            (variant, persons_required(&state.authority))
+        })
+    })?;
+    match variant {
+        AuthorityVariant::Human => {
+            let persons = desk.support().persons(intent);
+            Some(format!(
+                "{persons} of {required} persons approve: redlatch approve {intent}"
+            ))
+        }
+        AuthorityVariant::Policy => {
+            let receipts = desk.support().receipts(intent).len();
+            Some(format!("{receipts} gate receipts are here for the policy"))
+        }
+        AuthorityVariant::AgentQuorum => None,
+    }
 }
 
 /// Where a live intent stands.

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use redlatch_journal::authority::Resource;
 use redlatch_link::world;
 use redlatch_proto::answer::NoAnswer;
 use redlatch_proto::v1;
 use redlatch_raft::engine::Engine;
 use redlatch_types::event::Reply;
-use redlatch_types::records::{GitRef, Text};
+use redlatch_types::records::Text;
 use redlatch_types::{Canonical, Envelope, EventId, IntentDigest, Name, SubjectId};
 use tonic::Status;
 
@@ -78,7 +79,7 @@ pub(super) async fn status<E: Engine>(
     })
 }
 
-async fn read_point<E: Engine>(desk: &Desk<E>) -> Result<(), Status> {
+pub(super) async fn read_point<E: Engine>(desk: &Desk<E>) -> Result<(), Status> {
     desk.raft
         .read_point(READ_POINT_DEADLINE)
         .await
@@ -164,14 +165,17 @@ pub(super) async fn resource<E: Engine>(
     request: &v1::ResourceRequest,
 ) -> Result<v1::ResourceResponse, Status> {
     let invalid = |what: &str| NoAnswer::Invalid.status(format!("the {what} is not a name"));
-    let resource = GitRef {
-        repository: Name::new(&request.repository).map_err(|_| invalid("repository"))?,
-        reference: Text::new(&request.reference).map_err(|_| invalid("reference"))?,
-    };
+    let realm = Name::new(&request.repository).map_err(|_| invalid("repository"))?;
+    let path = Text::new(&request.reference).map_err(|_| invalid("reference"))?;
     read_point(desk).await?;
-    let known = desk
-        .raft
-        .read(|state| state.authority.resources.get(&resource.id()).cloned());
+    // By realm and path, as grants and allow-lists name it: a caller need not know its kind.
+    let known = desk.raft.read(|state| {
+        let mut all = state.authority.resources.values();
+        let named = |it: &&Resource| {
+            it.resource.realm() == realm.as_str() && it.resource.path() == path.as_str()
+        };
+        all.find(named).cloned()
+    });
     Ok(known.map_or_else(v1::ResourceResponse::default, |known| {
         v1::ResourceResponse {
             head: known.head.map(|head| head.0),

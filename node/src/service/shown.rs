@@ -132,6 +132,8 @@ fn with_state(mut shown: v1::ClusterResponse, authority: &Authority) -> v1::Clus
         shown.autonomy_epoch = governance.epoch.autonomy_epoch.0;
         shown.quorum_key_epoch = governance.quorum_key.as_ref().map_or(0, |key| key.epoch.0);
         shown.roster_epoch = governance.roster.roster_epoch.0;
+        shown.constitution_epoch = governance.constitution.constitution_epoch.0;
+        shown.feature_level = governance.feature_level;
     }
     shown
 }

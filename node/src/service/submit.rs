@@ -82,6 +82,7 @@ fn origin(command: &Command) -> Option<(SubjectId, EventId)> {
     let envelope = match command {
         Command::FreezeIntent(freeze) => freeze.envelope.record(),
         Command::Withdraw(withdraw) => withdraw.envelope.record(),
+        Command::OpenChallenge(request) => request.envelope.record(),
         _ => return None,
     };
     Some((envelope.actor_id.clone(), envelope.event_id))

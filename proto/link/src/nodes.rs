@@ -448,6 +448,48 @@ impl Nodes {
         Ok(self.ask(request, deadline, ask).await?.1)
     }
 
+    /// Brings what a decision rests on to the leader. Bringing it again is safe.
+    ///
+    /// # Errors
+    /// [`CallError`]; that it would not count is an answer.
+    pub async fn support(
+        &self,
+        support: v1::support_request::Support,
+        deadline: Duration,
+    ) -> Result<v1::SupportResponse, CallError> {
+        let request = v1::SupportRequest {
+            support: Some(support),
+        };
+        let ask = async |client: &mut Client, it| client.support(it).await;
+        Ok(self.ask(request, deadline, ask).await?.1)
+    }
+
+    /// The rules and parties in force, unproven.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn governance(
+        &self,
+        deadline: Duration,
+    ) -> Result<v1::GovernanceResponse, CallError> {
+        let ask = async |client: &mut Client, it| client.governance(it).await;
+        let request = v1::GovernanceRequest {};
+        Ok(self.ask(request, deadline, ask).await?.1)
+    }
+
+    /// One node's signed word on the feature level that its build carries.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn feature(&self, node: &str, deadline: Duration) -> Result<Envelope, CallError> {
+        let peer = self.peer(node)?;
+        let mut client = peer.client.clone();
+        let request = v1::FeatureRequest {};
+        let heard = call(deadline, request, async |it| client.feature(it).await).await;
+        let answer = heard.read()?;
+        Envelope::from_canonical(&answer.support).map_err(|fault| misbehaved(peer, &fault))
+    }
+
     /// What one node shows about itself.
     ///
     /// # Errors

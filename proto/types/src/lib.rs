@@ -32,6 +32,7 @@ pub mod receipt;
 pub mod records;
 pub mod refusal;
 pub mod sign;
+pub mod time;
 
 pub use bytes::{Bytes, Digest, PublicKey, Signature};
 pub use codec::{Canonical, NotCanonical};

@@ -171,6 +171,11 @@ impl Envelope {
         Digest::of(&self.body.0)
     }
 
+    /// SHA-256 of the signed record as it travels and lies in files: by this an intent names its evidence.
+    pub fn evidence_digest(&self) -> Digest {
+        Digest::of(&self.to_canonical())
+    }
+
     /// Checks the signature, then decodes: the only way to a [`Signed`] record.
     ///
     /// # Errors

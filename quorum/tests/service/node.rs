@@ -287,6 +287,24 @@ impl Authority for Journal {
     ) -> Result<Response<v1::ProgressResponse>, Status> {
         unused()
     }
+    async fn support(
+        &self,
+        _: Request<v1::SupportRequest>,
+    ) -> Result<Response<v1::SupportResponse>, Status> {
+        unused()
+    }
+    async fn governance(
+        &self,
+        _: Request<v1::GovernanceRequest>,
+    ) -> Result<Response<v1::GovernanceResponse>, Status> {
+        unused()
+    }
+    async fn feature(
+        &self,
+        _: Request<v1::FeatureRequest>,
+    ) -> Result<Response<v1::FeatureResponse>, Status> {
+        unused()
+    }
     async fn cluster(
         &self,
         _: Request<v1::ClusterRequest>,

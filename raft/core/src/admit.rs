@@ -133,7 +133,11 @@ pub struct Asserted {
 }
 
 impl Asserted {
-    fn check(record: HumanApprovalV1) -> Result<Asserted, Refusal> {
+    /// Checks the assertion's signature, and that the record repeats what it shows.
+    ///
+    /// # Errors
+    /// [`Refusal::LimitExceeded`] if a part is too long, else [`Refusal::BadAssertion`].
+    pub fn check(record: HumanApprovalV1) -> Result<Asserted, Refusal> {
         let parts = [
             &record.authenticator_data,
             &record.client_data_json,

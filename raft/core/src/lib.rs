@@ -43,7 +43,7 @@ mod tests;
 
 pub use admit::{Command, admit};
 pub use authority::Authority;
-pub use decide::{Outcome, decide};
+pub use decide::{Outcome, check_approval, decide};
 pub use evolve::evolve;
 pub use index::IndexKey;
 pub use state::{Applied, EntryId, Log, State, TreeHead};

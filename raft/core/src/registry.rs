@@ -101,8 +101,8 @@ const ROWS: &[Row] = &[
     row(ActionClass::ConstitutionAmend, Tier::A5, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
     row(ActionClass::ModeActivate,      Tier::A5, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
     row(ActionClass::GrantChange,       Tier::A4, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
-    row(ActionClass::RosterChange,      Tier::A4, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
-    row(ActionClass::VerifierSetChange, Tier::A5, RiskClass::High,   2, [HUMAN,  HUMAN],  GOVERN),
+    row(ActionClass::RosterChange,      Tier::A4, RiskClass::High,   3, [HUMAN,  QUORUM], GOVERN),
+    row(ActionClass::VerifierSetChange, Tier::A5, RiskClass::High,   3, [HUMAN,  HUMAN],  GOVERN),
     row(ActionClass::SubjectChange,     Tier::A4, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
     row(ActionClass::KeyChange,         Tier::A5, RiskClass::High,   2, [HUMAN,  HUMAN],  GOVERN),
     row(ActionClass::ResetFrozen,       Tier::A0, RiskClass::High,   2, [HUMAN,  HUMAN],  GOVERN),
@@ -110,11 +110,11 @@ const ROWS: &[Row] = &[
 ];
 
 /// The highest feature level that this build's journal can be raised to.
-pub const FEATURE_LEVEL: u64 = 2;
+pub const FEATURE_LEVEL: u64 = 3;
 
 /// The feature level at which this build starts an organism: what its nodes carry to the end
 /// from a client's call to the effect. Above it the journal is ahead of its drivers.
-pub const SERVED_LEVEL: u64 = 1;
+pub const SERVED_LEVEL: u64 = 2;
 
 /// Which variants a mode allows at all for a class (DESIGN §9). Anything else is `wrong_variant`.
 pub fn mode_allows(mode: Mode, action: ActionClass, variant: AuthorityVariant) -> bool {

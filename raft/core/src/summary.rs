@@ -9,6 +9,7 @@ use redlatch_types::IntentDigest;
 use redlatch_types::records::{
     ActionPayload, GrantPayload, KeyPayload, RosterPayload, SovereignActionIntentV1, SubjectPayload,
 };
+use redlatch_types::time::rfc3339;
 
 /// The text about `intent`, one fact a line, ending with a line feed.
 pub fn summary(intent: &SovereignActionIntentV1, digest: &IntentDigest) -> String {
@@ -32,7 +33,7 @@ pub fn summary(intent: &SovereignActionIntentV1, digest: &IntentDigest) -> Strin
     line("mode", &intent.active_mode);
     line("autonomy epoch", &intent.autonomy_epoch);
     line("constitution", &intent.constitution_epoch);
-    line("void after", &intent.expires_at);
+    line("void after", &rfc3339(intent.expires_at));
     line("intent", digest);
     text
 }
@@ -44,12 +45,12 @@ fn what(payload: &ActionPayload) -> String {
     };
     match payload {
         ActionPayload::ConstitutionAmend(amend) => format!(
-            "constitution {} from {}, digest {}",
+            "constitution {} {}, digest {}",
             amend.constitution.constitution_epoch,
-            amend.constitution.effective_at,
+            from(amend.constitution.effective_at),
             amend.constitution.digest()
         ),
-        ActionPayload::ModeActivate(mode) => format!("{} from {}", mode.mode, mode.activates_at),
+        ActionPayload::ModeActivate(mode) => format!("{} {}", mode.mode, from(mode.activates_at)),
         ActionPayload::GrantChange(change) => grant(change),
         ActionPayload::SubjectChange(change) => match &**change {
             SubjectPayload::Enrol(s) => format!("enrol {} with key {}", s.subject_id, s.public_key),
@@ -103,6 +104,14 @@ fn what(payload: &ActionPayload) -> String {
                 format!("from {} to {}", hex(old), hex(new))
             })
         }
+    }
+}
+
+/// From when a change takes effect.
+fn from(time: u64) -> String {
+    match time {
+        0 => "at once".to_owned(),
+        time => format!("from {}", rfc3339(time)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Acts without a decision: the offline root, the feature level, a node that comes back.
 
+use redlatch_journal::registry::FEATURE_LEVEL;
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::GroundCause;
 use redlatch_types::records::*;
@@ -142,7 +143,8 @@ fn m1_i21_not_even_the_root_lowers_a_floor_or_leaves_a_pin_unmatched() {
 #[test]
 fn a_feature_is_proposed_only_once_every_node_supports_it() {
     let mut world = World::before_genesis();
-    let record = redlatch_journal::development::genesis(parties());
+    let mut record = redlatch_journal::development::genesis(parties());
+    record.feature_level = 1;
     world.ok(seal_genesis(&record));
     world.tick(START + 1_000);
     assert_eq!(world.governance().feature_level, 1);
@@ -156,26 +158,26 @@ fn a_feature_is_proposed_only_once_every_node_supports_it() {
             .map(|n| support(world, n, level))
             .collect::<Vec<_>>()
     };
-    let two = all(&world, 2)[..2].to_vec();
+    let two = all(&world, FEATURE_LEVEL)[..2].to_vec();
     assert_eq!(
         world.refused(RawCommand::RaiseFeatureLevel(two)),
         Refusal::FeatureLevel
     );
-    let mut twice = all(&world, 2);
+    let mut twice = all(&world, FEATURE_LEVEL);
     twice[2] = twice[1].clone();
     assert_eq!(
         world.refused(RawCommand::RaiseFeatureLevel(twice)),
         Refusal::StaleRoster
     );
-    let beyond = all(&world, 3);
+    let beyond = all(&world, FEATURE_LEVEL + 1);
     assert_eq!(
         world.refused(RawCommand::RaiseFeatureLevel(beyond)),
         Refusal::FeatureLevel
     );
-    let raise = RawCommand::RaiseFeatureLevel(all(&world, 2));
+    let raise = RawCommand::RaiseFeatureLevel(all(&world, FEATURE_LEVEL));
     world.ok(raise.clone());
     world.ok(raise);
-    assert_eq!(world.governance().feature_level, 2);
+    assert_eq!(world.governance().feature_level, FEATURE_LEVEL);
     world.freeze_change(change);
 }
 

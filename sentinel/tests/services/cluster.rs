@@ -368,6 +368,24 @@ impl Authority for Node {
         Err(Status::unimplemented("not in this test"))
     }
 
+    async fn support(
+        &self,
+        _: Request<v1::SupportRequest>,
+    ) -> Result<Response<v1::SupportResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+    async fn governance(
+        &self,
+        _: Request<v1::GovernanceRequest>,
+    ) -> Result<Response<v1::GovernanceResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+    async fn feature(
+        &self,
+        _: Request<v1::FeatureRequest>,
+    ) -> Result<Response<v1::FeatureResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
     async fn cluster(
         &self,
         _: Request<v1::ClusterRequest>,

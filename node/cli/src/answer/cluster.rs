@@ -71,6 +71,8 @@ pub(crate) struct Status {
     pub(crate) autonomy_epoch: Decimal,
     pub(crate) quorum_key_epoch: Decimal,
     pub(crate) roster_epoch: Decimal,
+    pub(crate) constitution_epoch: Decimal,
+    pub(crate) feature_level: Decimal,
     pub(crate) live_intents: Decimal,
     pub(crate) live_transactions: Decimal,
     pub(crate) stops: BTreeSet<String>,

@@ -17,6 +17,68 @@ pub(crate) struct Submitted {
     pub(crate) index: Option<Decimal>,
 }
 
+/// `propose`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Proposed {
+    pub(crate) intent: String,
+    /// `HUMAN`, `POLICY` or `AGENT_QUORUM`.
+    pub(crate) decided_by: String,
+    pub(crate) event_id: String,
+}
+
+/// `approve`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Approved {
+    pub(crate) intent: String,
+    pub(crate) approver: String,
+    pub(crate) challenge: String,
+    /// `committed`, or `in_force` for a change of the organism.
+    pub(crate) stage: String,
+    pub(crate) position: Decimal,
+}
+
+/// `authenticator`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Drawn {
+    pub(crate) person: String,
+    pub(crate) key: String,
+    pub(crate) authenticator: String,
+    pub(crate) record: String,
+}
+
+/// `key new`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct NewKey {
+    pub(crate) public_key: String,
+    pub(crate) file: String,
+}
+
+/// `effect claim`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Claimed {
+    pub(crate) intent: String,
+    /// The fencing token: history, then marker.
+    pub(crate) history: Decimal,
+    pub(crate) marker: Decimal,
+    pub(crate) effect_key: String,
+    pub(crate) resource: String,
+    pub(crate) old: String,
+    pub(crate) new: String,
+}
+
+/// `effect report`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Reported {
+    pub(crate) transaction: String,
+    pub(crate) outcome: String,
+}
+
+/// `raise-level`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Level {
+    pub(crate) feature_level: Decimal,
+}
+
 /// `intent show`.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Shown {

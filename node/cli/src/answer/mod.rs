@@ -15,6 +15,7 @@
 
 mod cluster;
 mod event;
+mod governance;
 mod intent;
 mod receipt;
 mod stop;
@@ -27,9 +28,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub(crate) use cluster::{Bench, Made, Node, Process, Running, State, Status};
 pub(crate) use event::{Leaf, Told};
+pub(crate) use governance::{
+    Governed, GovernedGrant, GovernedGround, GovernedKey, GovernedSubject,
+};
 pub(crate) use intent::{
-    Attested, Decision, Finding, Installed, Landed, OpenClaims, Post, Sentinel, Shown, Submitted,
-    Vote,
+    Approved, Attested, Claimed, Decision, Drawn, Finding, Installed, Landed, Level, NewKey,
+    OpenClaims, Post, Proposed, Reported, Sentinel, Shown, Submitted, Vote,
 };
 pub(crate) use receipt::{Invalid, Proof, Valid};
 pub(crate) use stop::{Hold, Latch, Outbox, OutboxEntry, Raised, Stop, View};
@@ -86,8 +90,9 @@ macro_rules! answers {
 }
 
 answers![
-    Attested, Bench, Installed, Invalid, Landed, Leaf, Made, OpenClaims, Post, Proof, Raised,
-    Running, Shown, Status, Stop, Submitted, Valid,
+    Approved, Attested, Bench, Claimed, Drawn, Governed, Installed, Invalid, Landed, Leaf, Level,
+    Made, NewKey, OpenClaims, Post, Proof, Proposed, Raised, Reported, Running, Shown, Status,
+    Stop, Submitted, Valid,
 ];
 
 #[cfg(test)]

@@ -238,10 +238,24 @@ structures! {
     Shown { intent, leaves, decision }
     Status {
         organism, organism_name, development, state, mode, autonomy_epoch, quorum_key_epoch, roster_epoch,
-        live_intents, live_transactions, stops, nodes
+        constitution_epoch, feature_level, live_intents, live_transactions, stops, nodes
     }
     Stop { outbox, latches, hold }
     Submitted { result, intent, event_id, position, term, index }
+    Proposed { intent, decided_by, event_id }
+    Approved { intent, approver, challenge, stage, position }
+    Drawn { person, key, authenticator, record }
+    Claimed { intent, history, marker, effect_key, resource, old, new }
+    Reported { transaction, outcome }
+    Level { feature_level }
+    NewKey { public_key, file }
+    Governed {
+        mode, autonomy_epoch, constitution_epoch, roster_epoch, persons_required, subjects, grants, human_keys, grounds
+    }
+    GovernedSubject { subject, kind, scopes, person, revoked }
+    GovernedGrant { grant, subject, tier, mode, actions, budget, committed, expires_at }
+    GovernedKey { key, person, class, revoked }
+    GovernedGround { ground, cause }
     Valid { valid, proves, origin, position, tree_size, root, seen_at, group, told }
     Vote { verifier, failure_domain, state, verdict, refusal, findings_digest, findings }
 }
@@ -352,7 +366,7 @@ fn fault_050_every_answer_reads_back_as_it_was_written() {
     visit_all(&mut EveryAnswer(|name: &str, _: &Value, _: &Samples| {
         seen.insert(name.to_owned());
     }));
-    assert_eq!(seen.len(), 17, "{seen:?}");
+    assert_eq!(seen.len(), 25, "{seen:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rand_core::RngCore;
 use redlatch_link::config;
@@ -15,10 +15,11 @@ use redlatch_link::transport::Tls;
 use redlatch_link::{Role, world};
 use redlatch_node::NodeConfig;
 use redlatch_node::config::{KeyFiles, Listen, TimingConfig};
-use redlatch_types::records::GenesisV1;
+use redlatch_types::records::{ActorKind, GenesisV1};
 
-use super::keys::CLIENTS;
+use super::keys::{CALLERS, Caller};
 use super::{stops, verifiers};
+use crate::approve::authenticator;
 use crate::client::ClientConfig;
 use crate::gate::config::GateConfig;
 
@@ -126,7 +127,7 @@ impl Writer<'_> {
     }
 
     fn clients(&self) -> Result<(), Failure> {
-        for (name, role) in CLIENTS {
+        for Caller { name, role, kind } in CALLERS {
             let place = self.folder.join("clients").join(name);
             let client = ClientConfig {
                 genesis: self.folder.join("genesis.cbor"),
@@ -135,6 +136,10 @@ impl Writer<'_> {
                 nodes: self.of(|listen| listen.clients),
                 sentinel: self.ports.sentinel[0].to_string(),
                 actuator: self.ports.actuator[1].to_string(),
+                authenticator: match kind {
+                    ActorKind::Human => place.join(authenticator::FILE),
+                    _ => PathBuf::new(),
+                },
                 tls: self.tls(&place),
             };
             put(&place.join("client.toml"), &config::print(&client)?)?;

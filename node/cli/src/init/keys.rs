@@ -3,21 +3,39 @@
 
 use std::path::Path;
 
+use crate::approve::authenticator;
 use rand_chacha::ChaCha20Rng;
 use redlatch_journal::development::Subject;
 use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::keys::create_key;
 use redlatch_link::{Role, file, world};
-use redlatch_types::records::{ActorKind, PinnedParty, RosterNode, RosterVerifier, Seat};
+use redlatch_types::records::{
+    ActorKind, HumanKeyV1, PinnedParty, RosterNode, RosterVerifier, Seat,
+};
 use redlatch_types::{Digest, FailureDomain, Name, NodeId, SigningKey, SubjectId, VerifierId};
 
-/// The processes that call the cluster as subjects, with the role of their certificates.
-pub(super) const CLIENTS: [(&str, Role); 4] = [
-    ("agent", Role::Client),
-    ("gate", Role::Gate),
-    ("operator", Role::Operator),
-    ("runner", Role::Runner),
+/// Somebody who calls the cluster as a subject.
+#[derive(Clone, Copy)]
+pub(super) struct Caller {
+    pub(super) name: &'static str,
+    /// Of the certificate.
+    pub(super) role: Role,
+    pub(super) kind: ActorKind,
+}
+
+/// Everybody who does. The two persons decide what no quorum may decide, each with an authenticator.
+pub(super) const CALLERS: [Caller; 6] = [
+    caller("agent", Role::Client, ActorKind::Agent),
+    caller("approver", Role::Client, ActorKind::Human),
+    caller("deputy", Role::Client, ActorKind::Human),
+    caller("gate", Role::Gate, ActorKind::Gate),
+    caller("operator", Role::Operator, ActorKind::Operator),
+    caller("runner", Role::Runner, ActorKind::Runner),
 ];
+
+const fn caller(name: &'static str, role: Role, kind: ActorKind) -> Caller {
+    Caller { name, role, kind }
+}
 
 const VERIFIERS: u16 = 4;
 /// Four failure domains: any one verifier may be down.
@@ -31,6 +49,7 @@ pub(super) struct Keys {
     pub(super) sentinel: PinnedParty,
     pub(super) actuator: PinnedParty,
     pub(super) subjects: Vec<Subject>,
+    pub(super) human_keys: Vec<HumanKeyV1>,
 }
 
 /// Draws keys into files below one folder.
@@ -82,18 +101,21 @@ impl Maker<'_> {
         })
     }
 
-    fn subject(&mut self, client: &str, role: Role) -> Result<Subject, Failure> {
-        let place = Path::new("clients").join(client);
+    fn subject(&mut self, caller: &Caller) -> Result<Subject, Failure> {
+        let place = Path::new("clients").join(caller.name);
         Ok(Subject {
-            subject_id: SubjectId(name(client)?),
-            actor_kind: match role {
-                Role::Gate => ActorKind::Gate,
-                Role::Operator => ActorKind::Operator,
-                Role::Runner => ActorKind::Runner,
-                _ => ActorKind::Agent,
-            },
+            subject_id: SubjectId(name(caller.name)?),
+            actor_kind: caller.kind,
             public_key: self.key(&place, "signing.key")?.public_key(),
         })
+    }
+
+    /// A person's authenticator beside their signing key.
+    fn human_key(&mut self, caller: &Caller) -> Result<HumanKeyV1, Failure> {
+        let place = self.folder.join("clients").join(caller.name);
+        let file = place.join(authenticator::FILE);
+        let person = SubjectId(name(caller.name)?);
+        authenticator::create(&file, person, &mut self.rng)
     }
 }
 
@@ -115,9 +137,14 @@ impl Keys {
                 .collect::<Result<_, _>>()?,
             sentinel: maker.pinned("sentinel")?,
             actuator: maker.pinned("actuator")?,
-            subjects: CLIENTS
-                .into_iter()
-                .map(|(client, role)| maker.subject(client, role))
+            subjects: CALLERS
+                .iter()
+                .map(|caller| maker.subject(caller))
+                .collect::<Result<_, _>>()?,
+            human_keys: CALLERS
+                .iter()
+                .filter(|caller| caller.kind == ActorKind::Human)
+                .map(|caller| maker.human_key(caller))
                 .collect::<Result<_, _>>()?,
         })
     }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use redlatch_link::transport::Tls;
-use redlatch_types::records::GenesisV1;
+use redlatch_types::records::{GenesisV1, ORGANISM_REALM};
 use serde::Serialize;
 
 use super::configs::Ports;
@@ -68,7 +68,20 @@ struct ActuatorListen {
     diagnostics: SocketAddr,
 }
 
-/// The sentinel of the organism in `folder`: branches of the organism's repositories may be acted on.
+/// Parts of the organism itself that people may change.
+const OWN_PARTS: [&str; 8] = [
+    "constitution",
+    "effects",
+    "grants",
+    "grounds",
+    "keys",
+    "mode",
+    "roster/",
+    "subjects",
+];
+
+/// The sentinel of the organism in `folder`: branches of the organism's repositories may be acted on, and the
+/// organism itself.
 pub(super) fn sentinel(
     folder: &Path,
     genesis: &GenesisV1,
@@ -78,7 +91,11 @@ pub(super) fn sentinel(
 ) -> SentinelToml {
     let place = folder.join("sentinel");
     let scopes = genesis.subjects.iter().flat_map(|subject| &subject.scopes);
-    let mut allowed: Vec<String> = scopes.map(|it| format!("{it}:refs/heads/")).collect();
+    let mut allowed: Vec<String> = scopes
+        .filter(|it| it.as_str() != ORGANISM_REALM)
+        .map(|it| format!("{it}:refs/heads/"))
+        .collect();
+    allowed.extend(OWN_PARTS.map(|part| format!("{ORGANISM_REALM}:{part}")));
     allowed.sort();
     allowed.dedup();
     SentinelToml {

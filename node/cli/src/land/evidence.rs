@@ -15,7 +15,7 @@ use crate::gate::core::update::EVIDENCE;
 pub(super) struct Evidence {
     /// Its file.
     pub(super) file: PathBuf,
-    /// SHA-256 of the file: what the intent names.
+    /// By which the intent names it: SHA-256 of the file.
     pub(super) digest: Digest,
 }
 
@@ -69,6 +69,6 @@ fn one(path: &Path, land: &LandPayload, client: &Client) -> Result<Evidence, Fai
         .map_err(|error| refuse(error.to_string()))?;
     Ok(Evidence {
         file: path.to_owned(),
-        digest: Digest::of(&bytes),
+        digest: envelope.evidence_digest(),
     })
 }

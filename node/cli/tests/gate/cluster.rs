@@ -387,6 +387,26 @@ impl Authority for Node {
         Ok(Response::new(self.1.lock().progress.clone()))
     }
 
+    async fn support(
+        &self,
+        _: Request<v1::SupportRequest>,
+    ) -> Result<Response<v1::SupportResponse>, Status> {
+        Ok(Response::new(v1::SupportResponse::default()))
+    }
+    async fn governance(
+        &self,
+        _: Request<v1::GovernanceRequest>,
+    ) -> Result<Response<v1::GovernanceResponse>, Status> {
+        let shared = self.1.lock();
+        let in_force = redlatch_node::view::in_force(&shared.world.state.authority);
+        Ok(Response::new(in_force.expect("after genesis")))
+    }
+    async fn feature(
+        &self,
+        _: Request<v1::FeatureRequest>,
+    ) -> Result<Response<v1::FeatureResponse>, Status> {
+        Ok(Response::new(v1::FeatureResponse::default()))
+    }
     async fn cluster(
         &self,
         _: Request<v1::ClusterRequest>,

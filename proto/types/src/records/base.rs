@@ -29,9 +29,31 @@ macro_rules! words {
                 f.write_str(self.word())
             }
         }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::records::UnknownWord;
+
+            fn from_str(text: &str) -> Result<$name, Self::Err> {
+                let mut all = $name::ALL.iter().copied();
+                let found = all.find(|it| it.word() == text);
+                found.ok_or_else(|| $crate::records::UnknownWord::among($name::ALL))
+            }
+        }
     };
 }
 pub(super) use words;
+
+/// A word that names none of the values.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("it must be one of: {0}")]
+pub struct UnknownWord(String);
+
+impl UnknownWord {
+    pub(super) fn among<T: fmt::Display>(known: &[T]) -> UnknownWord {
+        let words: Vec<String> = known.iter().map(ToString::to_string).collect();
+        UnknownWord(words.join(", "))
+    }
+}
 
 words! {
     /// What kind of subject acts (`actor_kind` of SPEC C.3).

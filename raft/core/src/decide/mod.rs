@@ -21,6 +21,8 @@ pub(crate) mod terms;
 mod tick;
 mod transaction;
 
+pub use authorize::check_approval;
+
 use redlatch_types::event::{Accepted, Event};
 use redlatch_types::limits::AUDITS_PER_SUBJECT_AND_TICK_MAX;
 use redlatch_types::{Digest, Refusal, Scope, Signed};

@@ -66,7 +66,7 @@ pub fn governed_history() -> World {
     let record = redlatch_journal::development::genesis(parties());
     world.ok(seal_genesis(&record));
     world.tick(START + 1_000);
-    let supports = (1..=3).map(|n| support(&world, n, 2)).collect();
+    let supports = (1..=3).map(|n| support(&world, n, FEATURE_LEVEL)).collect();
     world.ok(RawCommand::RaiseFeatureLevel(supports));
     let confirmations = world.key_confirmations(|_, _| {});
     world.ok(RawCommand::ActivateQuorumKey(confirmations));

@@ -66,9 +66,8 @@ pub fn gate_receipt(
 
 pub fn freeze_on(world: &mut World, evidence: &[&Envelope]) -> IntentDigest {
     let mut proposal = world.proposal("agent", MAIN, 0, 1);
-    proposal.evidence = evidence.iter().map(|e| e.digest()).collect();
+    proposal.evidence = evidence.iter().map(|e| e.evidence_digest()).collect();
     proposal.evidence.sort();
-    // Two runners that say the same have one digest.
     proposal.evidence.dedup();
     let command = world.freeze_command(AGENT, "agent", &proposal);
     match world.ok(command) {

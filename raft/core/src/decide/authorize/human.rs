@@ -12,7 +12,7 @@ use redlatch_types::records::{
     ActionPayload, ChallengeRequestV1, CommonBindingSet, HumanApprovalV1, HumanDecisionV1,
     HumanKeyV1, OwnerChallengeV1, SovereignActionIntentV1,
 };
-use redlatch_types::{Bytes, Digest, Refusal, SubjectId};
+use redlatch_types::{Bytes, Digest, IntentDigest, Refusal, SubjectId};
 
 use super::Decided;
 use crate::admit::{Asserted, ClientCommand, HumanAuthorization};
@@ -150,7 +150,7 @@ pub(super) fn decide(
     }
     let mut approvals: Vec<(SubjectId, &HumanApprovalV1)> = Vec::new();
     for approval in &given.approvals {
-        let person = check(state, governance, live, given, approval)?;
+        let person = check(state, governance, live, given.intent_digest, approval)?;
         approvals.push((person, approval.record()));
     }
     approvals.sort_by(|a, b| a.0.cmp(&b.0));
@@ -192,13 +192,36 @@ fn approvals_required(governance: &Governance, intent: &SovereignActionIntentV1)
     required.max(1)
 }
 
+/// Whose approval this is and of which intent, if it would count now. It decides nothing:
+/// `AuthorizeHuman` is asked the same again.
+///
+/// # Errors
+/// The [`Refusal`] that a decision resting on it would meet.
+pub fn check_approval(
+    state: &Authority,
+    approval: &Asserted,
+) -> Result<(IntentDigest, SubjectId), Refusal> {
+    let governance = governance(state)?;
+    let challenge = state
+        .challenges
+        .get(&approval.record().challenge_id)
+        .ok_or(Refusal::UnknownChallenge)?;
+    let digest = challenge.binding.intent_digest;
+    let live = state.intents.get(&digest).ok_or(Refusal::UnknownIntent)?;
+    if live.stage != IntentStage::Frozen {
+        return Err(Refusal::AlreadySpent);
+    }
+    let person = check(state, governance, live, digest, approval)?;
+    Ok((digest, person))
+}
+
 /// One approval: of a live challenge for exactly this intent, by a usable key of the person who
 /// was asked. Who approved, if it holds.
 fn check(
     state: &Authority,
     governance: &Governance,
     live: &Intent,
-    given: &HumanAuthorization,
+    digest: IntentDigest,
     approval: &Asserted,
 ) -> Result<SubjectId, Refusal> {
     let record = approval.record();
@@ -209,7 +232,7 @@ fn check(
     if state.clock.state_time >= challenge.expires_at {
         return Err(Refusal::Expired);
     }
-    if challenge.binding != CommonBindingSet::of(&live.intent, given.intent_digest)
+    if challenge.binding != CommonBindingSet::of(&live.intent, digest)
         && !Bug::ApprovalServesAnyIntent.planted()
     {
         return Err(Refusal::CandidateMismatch);

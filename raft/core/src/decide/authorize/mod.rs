@@ -14,6 +14,7 @@ mod human;
 mod policy;
 mod quorum;
 
+pub use human::check_approval;
 pub(super) use human::open_challenge;
 
 use redlatch_types::event::{Accepted, Authorized, Basis, Event};

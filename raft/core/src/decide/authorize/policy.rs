@@ -35,7 +35,7 @@ pub(super) fn decide(
         check_clause(clause, &given.receipts)?;
     }
     let owned: Vec<PolicyClauseV1> = matched.iter().map(|c| (*c).clone()).collect();
-    let receipts: Vec<Digest> = given.receipts.iter().map(Signed::digest).collect();
+    let receipts: Vec<Digest> = given.receipts.iter().map(evidence_digest).collect();
     let decision = PolicyDecisionV1 {
         binding: CommonBindingSet::of(intent, given.intent_digest),
         policy_digest: constitution.policy_digest(),
@@ -67,7 +67,7 @@ fn check_receipts(
     let candidate = intent
         .candidate_digest_optional
         .ok_or(Refusal::CandidateMismatch)?;
-    let digests: BTreeSet<Digest> = receipts.iter().map(Signed::digest).collect();
+    let digests: BTreeSet<Digest> = receipts.iter().map(evidence_digest).collect();
     let frozen: BTreeSet<Digest> = intent.evidence.iter().copied().collect();
     if digests.len() != receipts.len() || !digests.is_subset(&frozen) {
         return Err(Refusal::CandidateMismatch);
@@ -80,6 +80,10 @@ fn check_receipts(
             .map_err(|_| Refusal::CandidateMismatch)?;
     }
     Ok(())
+}
+
+fn evidence_digest(receipt: &Signed<GateReceiptV1>) -> Digest {
+    receipt.envelope().evidence_digest()
 }
 
 /// Each gate that the clause requires has passed, by one of its runners.

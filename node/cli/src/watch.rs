@@ -9,7 +9,7 @@ use redlatch_link::nodes::CallError;
 use redlatch_link::world::{self, Monotonic};
 use redlatch_proto::v1;
 use redlatch_proto::v1::leaf_at::At;
-use redlatch_types::event::Event;
+use redlatch_types::event::{Basis, Event};
 use redlatch_types::records::{
     AbortReason, OutcomeKind, PositiveAuthorityTransactionV1, Text, WithdrawalV1,
 };
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// How waiting for COMMIT ended.
 #[derive(Clone, Debug)]
-pub(super) enum Waited {
+pub(crate) enum Waited {
     /// With the marker.
     Committed(Seen),
     /// The nodes say that this intent will not be decided, and why.
@@ -37,19 +37,46 @@ pub(super) enum Waited {
     TimedOut(Option<String>),
 }
 
+/// How an intent took effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Its marker stands; the effect is its executor's.
+    Committed(u64),
+    /// The change of the organism is in force.
+    InForce(u64),
+}
+
+impl End {
+    /// As answers name it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            End::Committed(_) => "committed",
+            End::InForce(_) => "in_force",
+        }
+    }
+
+    /// Position of the leaf that says so.
+    pub(crate) fn position(self) -> u64 {
+        let (End::Committed(position) | End::InForce(position)) = self;
+        position
+    }
+}
+
 /// The marker, as it was read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    pub(super) transaction: TransactionId,
-    pub(super) marker: MarkerNumber,
-    pub(super) position: u64,
+pub(crate) struct Seen {
+    pub(crate) transaction: TransactionId,
+    pub(crate) marker: MarkerNumber,
+    pub(crate) position: u64,
 }
 
 /// Follows the journal from an intent's freeze on.
-pub(super) struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     client: &'a Client,
     intent: IntentDigest,
     transaction: Option<TransactionId>,
+    /// Whether somebody outside the journal makes the effect.
+    external: bool,
     next: u64,
     stream: Option<tonic::Streaming<v1::JournalLeaf>>,
     told: Told,
@@ -57,7 +84,7 @@ pub(super) struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     /// Finds where the intent was frozen.
-    pub(super) async fn new(
+    pub(crate) async fn new(
         client: &'a Client,
         intent: IntentDigest,
     ) -> Result<Watch<'a>, Failure> {
@@ -75,13 +102,14 @@ impl<'a> Watch<'a> {
             client,
             intent,
             transaction: None,
+            external: true,
             next,
             stream: None,
             told: Told::default(),
         })
     }
 
-    pub(super) fn intent(&self) -> IntentDigest {
+    pub(crate) fn intent(&self) -> IntentDigest {
         self.intent
     }
 
@@ -89,7 +117,7 @@ impl<'a> Watch<'a> {
     ///
     /// # Errors
     /// [`Failure`] if the intent ended without a marker.
-    pub(super) async fn committed(&mut self, until: Monotonic) -> Result<Waited, Failure> {
+    pub(crate) async fn committed(&mut self, until: Monotonic) -> Result<Waited, Failure> {
         let mut against = None;
         while Monotonic::now() < until {
             let look = Monotonic::now().plus(LOOK).min(until);
@@ -124,6 +152,31 @@ impl<'a> Watch<'a> {
         Ok(Waited::TimedOut(against))
     }
 
+    /// Reads on until the intent has taken effect as far as the nodes bring it.
+    ///
+    /// # Errors
+    /// [`Failure`] if it ended without, will not be decided, or nothing came in time.
+    pub(crate) async fn in_effect(&mut self, until: Monotonic) -> Result<End, Failure> {
+        let seen = match self.committed(until).await? {
+            Waited::Committed(seen) => seen,
+            Waited::Over(code) => return Err(over(&code)),
+            Waited::TimedOut(against) => return Err(late(self.intent, against)),
+        };
+        if self.external {
+            return Ok(End::Committed(seen.position));
+        }
+        while let Some((position, event)) = self.pull(until).await? {
+            match event {
+                Event::Activated(id, ..) if id == seen.transaction => {
+                    note(&format!("{position:>8}  activated"));
+                    return Ok(End::InForce(position));
+                }
+                _ => {}
+            }
+        }
+        Err(late(self.intent, None))
+    }
+
     /// Asks how the decision goes and tells what is new of it. It is for people: what counts is read from
     /// the journal, so an answer that does not come is no failure.
     async fn look(&mut self) -> Option<v1::ProgressResponse> {
@@ -133,7 +186,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Reads on until the gate's report is there; `None` after `wait`.
-    pub(super) async fn outcome(
+    pub(crate) async fn outcome(
         &mut self,
         wait: Duration,
     ) -> Result<Option<(u64, OutcomeKind)>, Failure> {
@@ -156,16 +209,15 @@ impl<'a> Watch<'a> {
     /// One step before the marker.
     async fn step(&mut self, position: u64, event: &Event) -> Result<(), Failure> {
         match event {
-            Event::Frozen(digest, ..) if *digest == self.intent => {
+            Event::Frozen(digest, _, intent, _) if *digest == self.intent => {
+                self.external = intent.action.is_external();
                 note(&format!("{position:>8}  frozen          intent {digest}"));
             }
             Event::Authorized(body) if body.decision.binding.intent_digest == self.intent => {
                 let id = PositiveAuthorityTransactionV1::id_of(&body.capability_id);
                 self.transaction = Some(id);
-                let votes = body.votes().len();
-                note(&format!(
-                    "{position:>8}  authorized      GREEN, {votes} votes opened"
-                ));
+                let basis = basis(&body.basis);
+                note(&format!("{position:>8}  authorized      GREEN, {basis}"));
             }
             Event::Prepared(id, _) if Some(*id) == self.transaction => {
                 note(&format!("{position:>8}  prepared        transaction {id}"));
@@ -271,6 +323,37 @@ fn told(progress: &v1::ProgressResponse) -> Vec<String> {
     lines.into_iter().map(line).collect()
 }
 
+/// What a decision rests on, in a few words.
+fn basis(basis: &Basis) -> String {
+    match basis {
+        Basis::Quorum(quorum) => format!("{} votes opened", quorum.votes.len()),
+        Basis::Human(decision, _) => {
+            let who: Vec<&str> = decision.approvers.iter().map(|it| it.as_str()).collect();
+            format!("approved by {}", who.join(", "))
+        }
+        Basis::Policy(decision, _) => {
+            let clauses = decision.matched_clauses.iter();
+            let names: Vec<&str> = clauses.map(|it| it.as_str()).collect();
+            format!("by policy {}", names.join(", "))
+        }
+    }
+}
+
+/// The nodes say that an intent will not be decided.
+fn over(code: &str) -> Failure {
+    match code.parse::<Refusal>() {
+        Ok(refusal) => refused(refusal),
+        Err(_) => Failure::new(ExitCode::Refused, format!("refused {code}")),
+    }
+}
+
+fn late(intent: IntentDigest, against: Option<String>) -> Failure {
+    let why = against.map_or_else(String::new, |code| format!(": {code}"));
+    let text = format!("intent {intent} has not taken effect in time{why}");
+    Failure::new(ExitCode::Unavailable, text)
+        .hint(format!("it goes on; see redlatch intent show {intent}"))
+}
+
 fn ended(position: u64, reason: &AbortReason) -> Failure {
     let refusal = match reason {
         AbortReason::Withdrawn => Refusal::WrongState,
@@ -294,7 +377,7 @@ fn ended(position: u64, reason: &AbortReason) -> Failure {
 ///
 /// # Errors
 /// [`ExitCode::Indeterminate`] if nobody knows whether it is taken back, or if COMMIT was faster.
-pub(super) async fn withdraw(
+pub(crate) async fn withdraw(
     client: &Client,
     signer: &Signer,
     watch: &Watch<'_>,

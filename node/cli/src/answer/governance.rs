@@ -1,0 +1,58 @@
+//! Answers about what is in force: `governance`.
+
+use serde::{Deserialize, Serialize};
+
+use super::Decimal;
+
+/// `governance`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Governed {
+    pub(crate) mode: String,
+    pub(crate) autonomy_epoch: Decimal,
+    pub(crate) constitution_epoch: Decimal,
+    pub(crate) roster_epoch: Decimal,
+    pub(crate) persons_required: Decimal,
+    pub(crate) subjects: Vec<GovernedSubject>,
+    pub(crate) grants: Vec<GovernedGrant>,
+    pub(crate) human_keys: Vec<GovernedKey>,
+    pub(crate) grounds: Vec<GovernedGround>,
+}
+
+/// An enrolled subject.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct GovernedSubject {
+    pub(crate) subject: String,
+    pub(crate) kind: String,
+    pub(crate) scopes: Vec<String>,
+    pub(crate) person: Option<String>,
+    pub(crate) revoked: bool,
+}
+
+/// A grant and how much of it is used.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct GovernedGrant {
+    pub(crate) grant: String,
+    pub(crate) subject: String,
+    pub(crate) tier: String,
+    pub(crate) mode: String,
+    pub(crate) actions: Vec<String>,
+    pub(crate) budget: Decimal,
+    pub(crate) committed: Decimal,
+    pub(crate) expires_at: String,
+}
+
+/// A person's key.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct GovernedKey {
+    pub(crate) key: String,
+    pub(crate) person: String,
+    pub(crate) class: String,
+    pub(crate) revoked: bool,
+}
+
+/// What is frozen, by its ground.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct GovernedGround {
+    pub(crate) ground: Decimal,
+    pub(crate) cause: String,
+}

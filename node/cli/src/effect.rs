@@ -1,0 +1,311 @@
+//! `redlatch effect`: an enrolled effector claims an effect, makes it, and reports how it ended (DESIGN §5.7, §8).
+//!
+//! ```text
+//!   claim: proven marker ─▶ EffectClaim, applied ─▶ fresh statuses of all nodes ─▶ token: now make it
+//!   report: done, failed or outcome_unknown ─▶ the resource is free again
+//! ```
+//!
+//! The effect itself is the effector's: it hands the token to what it changes, which refuses any token that is
+//! not higher than the last. A claim repeated is the same claim: its key follows from the marker.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Subcommand;
+use redlatch_journal::IndexKey;
+use redlatch_link::exit::{ExitCode, Failure};
+use redlatch_link::nodes::{Again, CallError};
+use redlatch_proto::v1::leaf_at::At;
+use redlatch_types::command::RawCommand;
+use redlatch_types::event::{Accepted, Event};
+use redlatch_types::records::{
+    CommitMarkerV1, EffectClaimV1, EffectOutcomeV1, OutcomeKind, PositiveAuthorityTransactionV1,
+    SovereignActionIntentV1, Text,
+};
+use redlatch_types::{Bytes, Canonical, Digest, Envelope, IntentDigest};
+
+use crate::answer::{Claimed, Reported};
+use crate::client::{Client, Signer, random, refused};
+use crate::gate::core::status::{Judgement, Question, Waiting, judge};
+use crate::gate::core::token::Token;
+use crate::in_force::InForce;
+use crate::{Common, Done, output};
+
+/// How long a node may take to say that nothing stands against the effect.
+const FRESH: Duration = Duration::from_secs(2);
+
+#[derive(Subcommand)]
+pub(crate) enum EffectCommand {
+    /// Claim a committed effect. With exit code 0 it may be made now, and only now.
+    Claim {
+        /// The intent.
+        intent: IntentDigest,
+    },
+    /// Report how a claimed effect ended.
+    Report {
+        /// The intent.
+        intent: IntentDigest,
+        /// `done`, `failed` or `outcome_unknown`.
+        outcome: OutcomeKind,
+        /// Head of the resource as it is now, hexadecimal; the intended one if it is done.
+        #[arg(long, value_name = "HEX")]
+        head: Option<String>,
+        /// A sentence for people.
+        #[arg(long, default_value = "")]
+        detail: String,
+    },
+}
+
+/// A committed effect, proven.
+struct Committed {
+    intent: SovereignActionIntentV1,
+    marker: CommitMarkerV1,
+}
+
+pub(crate) async fn run(command: &EffectCommand, common: &Common) -> Done {
+    let client = Client::open(common, "gate")?;
+    let (signer, in_force) = client.signer().await?;
+    match command {
+        EffectCommand::Claim { intent } => {
+            let committed = Committed::find(&client, *intent).await?;
+            claim(&client, &signer, &in_force, *intent, &committed, common).await
+        }
+        EffectCommand::Report {
+            intent,
+            outcome,
+            head,
+            detail,
+        } => {
+            let committed = Committed::find(&client, *intent).await?;
+            let head = observed(&committed, *outcome, head.as_deref())?;
+            report(
+                &client,
+                &signer,
+                &committed,
+                (*outcome, head, detail),
+                common,
+            )
+            .await
+        }
+    }
+}
+
+impl Committed {
+    /// Intent and marker; neither is believed without its proof.
+    async fn find(client: &Client, digest: IntentDigest) -> Result<Committed, Failure> {
+        let at = |key: IndexKey| At::IndexKey(key.to_bytes());
+        let frozen = client.proven(at(IndexKey::Frozen(digest))).await?;
+        let capability = match leaf(client, IndexKey::Authorized(digest)).await? {
+            Event::Authorized(body) => body.capability_id,
+            _ => return Err(not_committed()),
+        };
+        let id = PositiveAuthorityTransactionV1::id_of(&capability);
+        // Looked for before its proof is waited for.
+        leaf(client, IndexKey::Committed(id)).await?;
+        let committed = client.proven(at(IndexKey::Committed(id))).await?;
+        match (frozen, committed) {
+            (Event::Frozen(found, _, intent, _), Event::Committed(marker))
+                if found == digest
+                    && intent.digest() == digest
+                    && marker.intent_digest == digest =>
+            {
+                Ok(Committed {
+                    intent: *intent,
+                    marker: *marker,
+                })
+            }
+            _ => Err(not_committed()),
+        }
+    }
+
+    /// The one claim of this effect.
+    fn claim(&self) -> EffectClaimV1 {
+        let marker = &self.marker;
+        EffectClaimV1 {
+            transaction_id: marker.transaction_id,
+            marker: marker.marker,
+            resource_id: self.intent.payload.resource().id(),
+            effect_key: Digest::of_parts(&[
+                b"redlatch/v1/effect-key\0",
+                &marker.transaction_id.0.0,
+                &marker.marker.0.to_be_bytes(),
+            ]),
+        }
+    }
+}
+
+/// A leaf, unproven; without one there is no effect.
+async fn leaf(client: &Client, key: IndexKey) -> Result<Event, Failure> {
+    let at = At::IndexKey(key.to_bytes());
+    match client.nodes.leaf(at, client.deadline).await {
+        Ok((_, bytes)) => Event::from_canonical(&bytes)
+            .map_err(|error| Failure::new(ExitCode::Error, error.to_string())),
+        Err(CallError::Absent(_)) => Err(not_committed()),
+        Err(other) => Err(other.into()),
+    }
+}
+
+fn not_committed() -> Failure {
+    Failure::new(
+        ExitCode::Refused,
+        "not committed: there is no effect to make",
+    )
+}
+
+async fn claim(
+    client: &Client,
+    signer: &Signer,
+    in_force: &InForce,
+    intent: IntentDigest,
+    committed: &Committed,
+    common: &Common,
+) -> Done {
+    let claim = committed.claim();
+    let scope = *client.status().await?.scope();
+    let command = RawCommand::ClaimEffect(signer.seal(scope, &claim));
+    match submit(client, &command).await? {
+        Accepted::EffectClaimed(marker) if marker == claim.marker => {}
+        other => return Err(another(&other)),
+    }
+    let token = free(client, in_force, intent, &claim).await?;
+    let (old, new) = committed.intent.payload.swap().ok_or_else(not_committed)?;
+    let answer = Claimed {
+        intent: intent.to_string(),
+        history: token.history.into(),
+        marker: token.marker.0.into(),
+        effect_key: claim.effect_key.to_string(),
+        resource: committed.intent.payload.resource().to_string(),
+        old: hex::encode(&old.0),
+        new: hex::encode(&new.0),
+    };
+    output::print(common.output, &answer, |answer| {
+        output::lines(&[
+            ("claimed", answer.intent.clone()),
+            ("resource", answer.resource.clone()),
+            ("old", answer.old.clone()),
+            ("new", answer.new.clone()),
+            ("token", format!("{}.{}", answer.history, answer.marker)),
+            ("effect key", answer.effect_key.clone()),
+        ])
+    })?;
+    Ok(0)
+}
+
+/// Asks every node whether anything stands against the effect now: one stop denies, a majority permits.
+async fn free(
+    client: &Client,
+    in_force: &InForce,
+    intent: IntentDigest,
+    claim: &EffectClaimV1,
+) -> Result<Token, Failure> {
+    let nonce = random();
+    let voters: Vec<_> = in_force.roster.voters().collect();
+    let asked = voters.iter().map(|node| async {
+        let status = client
+            .nodes
+            .status(node.name.as_str(), nonce, Some(intent), FRESH);
+        (node.node_id, status.await)
+    });
+    let mut heard = BTreeMap::new();
+    for (id, status) in futures::future::join_all(asked).await {
+        if let Ok(status) = status
+            && status.record().node_id == id
+        {
+            heard.insert(id, status.record().clone());
+        }
+    }
+    let history = heard
+        .values()
+        .map(|it| it.history)
+        .max()
+        .unwrap_or_default();
+    let token = Token {
+        history,
+        marker: claim.marker,
+    };
+    let question = Question {
+        token,
+        roster: in_force.roster.roster_epoch,
+        majority: in_force.roster.majority(),
+    };
+    let hint = "do not make it; report it as failed: redlatch effect report";
+    match judge(&question, &heard, Waiting::Over) {
+        Judgement::Permit => Ok(token),
+        Judgement::Deny(why) => {
+            let text = format!("claimed, and refused since: {why}");
+            Err(Failure::new(ExitCode::Refused, text).hint(hint))
+        }
+        Judgement::Wait | Judgement::TooFew => {
+            let (said, all) = (heard.len(), voters.len());
+            let text = format!("claimed, but only {said} of {all} nodes say that it is free");
+            Err(Failure::new(ExitCode::Unavailable, text)
+                .hint("claim again, or report it as failed"))
+        }
+    }
+}
+
+/// What the resource is at after the effect.
+fn observed(
+    committed: &Committed,
+    outcome: OutcomeKind,
+    head: Option<&str>,
+) -> Result<Bytes, Failure> {
+    let usage = |text: String| Failure::new(ExitCode::Usage, text);
+    if let Some(text) = head {
+        let bytes = hex::decode(text).map_err(|error| usage(format!("--head: {error}")))?;
+        return Ok(Bytes(bytes));
+    }
+    let swap = committed.intent.payload.swap();
+    match (outcome, swap) {
+        (OutcomeKind::Done, Some((_, new))) => Ok(new.clone()),
+        (OutcomeKind::Failed, Some((old, _))) => Ok(old.clone()),
+        _ => Ok(Bytes::default()),
+    }
+}
+
+async fn report(
+    client: &Client,
+    signer: &Signer,
+    committed: &Committed,
+    (outcome, observed_head, detail): (OutcomeKind, Bytes, &str),
+    common: &Common,
+) -> Done {
+    let claim = committed.claim();
+    let record = EffectOutcomeV1 {
+        transaction_id: claim.transaction_id,
+        marker: claim.marker,
+        claim_digest: Digest::of(&claim.to_canonical()),
+        outcome,
+        observed_head,
+        detail: Text::lossy(detail),
+    };
+    let scope = *client.status().await?.scope();
+    let envelope: Envelope = signer.seal(scope, &record);
+    submit(client, &RawCommand::ReportOutcome(envelope)).await?;
+    let answer = Reported {
+        transaction: claim.transaction_id.to_string(),
+        outcome: outcome.to_string(),
+    };
+    output::print(common.output, &answer, |answer| {
+        output::lines(&[
+            ("reported", answer.outcome.clone()),
+            ("transaction", answer.transaction.clone()),
+        ])
+    })?;
+    Ok(0)
+}
+
+/// Both commands are answered again as the first time, so they may be sent again.
+async fn submit(client: &Client, command: &RawCommand) -> Result<Accepted, Failure> {
+    let bytes = command.to_canonical();
+    let submitted = client
+        .nodes
+        .submit(&bytes, &Again::SameAnswer, client.deadline, Duration::ZERO)
+        .await?;
+    submitted.accepted().map_err(refused)
+}
+
+fn another(accepted: &Accepted) -> Failure {
+    let text = format!("the nodes answered another question: {accepted:?}");
+    Failure::new(ExitCode::Error, text)
+}
