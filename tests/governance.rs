@@ -208,3 +208,64 @@ fn a_release_is_promoted_by_a_person_claimed_by_its_effector_and_never_twice() {
     let approved = organism.approve("deputy", &last);
     assert_eq!(approved.code, Some(0), "{approved:#?}");
 }
+
+/// The agent's only grant, and its tier.
+fn grant_of_the_agent(organism: &Organism) -> (String, String) {
+    let shown = organism.tool(&["-o", "json", "governance"]).json();
+    let grants = shown["grants"].as_array().expect("a list").clone();
+    let mut own = grants.iter().filter(|it| it["subject"] == "agent");
+    let grant = own.next().expect("a grant");
+    let field = |name: &str| grant[name].as_str().expect("a text").to_owned();
+    (field("grant"), field("tier"))
+}
+
+fn has_stop(organism: &Organism, words: &str) -> bool {
+    let stops = organism.status()["stops"].to_string();
+    stops.contains(words)
+}
+
+#[test]
+fn a_person_reopens_what_a_red_froze_and_everybody_begins_again_at_the_bottom() {
+    let organism = Organism::start("reset");
+    let first = organism.commit("before");
+    organism.land(&first, WAIT).says(0, &[]);
+    let order = ["red", "raise", "--scope", "everything", "--reason", "drill"];
+    let raised = organism.tool(&order);
+    assert_eq!(raised.code, Some(0), "{raised:#?}");
+    eventually("the stop is terminal", PATIENCE, || {
+        has_stop(&organism, "(terminal)").then_some(())
+    });
+    let stopped = organism.commit("stopped");
+    assert_ne!(organism.land(&stopped, 5).code, Some(0));
+
+    // Nothing but a reset passes, and a reset is a person's.
+    let epoch = |organism: &Organism| organism.status()["autonomy_epoch"].clone();
+    let during = epoch(&organism);
+    let other = organism.propose(&words(&mode(&organism, "HUMAN_GATED")));
+    let approved = organism.tool_as(
+        "approver",
+        &[],
+        &["approve", &other, "--yes", "--wait", "5"],
+    );
+    assert_ne!(approved.code, Some(0), "{approved:#?}");
+    organism.put_in_force(&["reset", "--cause", "the drill is over"]);
+    assert_ne!(epoch(&organism), during);
+    eventually("nothing is stopped", PATIENCE, || {
+        (organism.status()["state"] == "green").then_some(())
+    });
+
+    // SPEC E.9: out of a freeze leads only A0, and back up one tier at a time.
+    assert_eq!(grant_of_the_agent(&organism).1, "A0");
+    assert_ne!(organism.land(&stopped, 5).code, Some(0));
+    let data = organism.file("dataset", "100 drills\n");
+    for tier in ["A1", "A2", "A3"] {
+        let (grant, _) = grant_of_the_agent(&organism);
+        let promote = ["grant", "promote", "--replaces", &grant, "--dataset", &data];
+        organism.put_in_force(&[&promote[..], &["--rollback-plan", &data]].concat());
+        assert_eq!(grant_of_the_agent(&organism).1, tier);
+    }
+    // The gate asks nodes and actuator: the latter holds no more.
+    let landed = organism.land(&stopped, WAIT);
+    landed.says(0, &["votes opened"]);
+    assert_eq!(organism.head(), Some(stopped));
+}
