@@ -34,7 +34,7 @@ sim: ## the simulated world alone (SEEDS="1 2 3")
 	@deploy/prerequisites.sh
 	@deploy/sim.sh $(SEEDS)
 
-explore: ## every order of what may be sent to the journal, up to a bound (within an hour)
+explore: ## every order of what may be sent to the journal, up to a bound (minutes; EXPLORE=wide: longer)
 	@deploy/explore.sh
 
 bench: ## appends per second and latency on real processes (ARGS="...": the benchmark's own options)

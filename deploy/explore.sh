@@ -3,8 +3,9 @@
 # raft/core/tests/explore/scenario.rs. It drives the journal's own decide and evolve, optimised and with every
 # assertion on. A broken rule ends it with exit code 101 and a list of the steps that lead there.
 #
-#   deploy/explore.sh            every full scenario
+#   deploy/explore.sh                 every full scenario
 #   EXPLORE=small deploy/explore.sh   the scenarios of the ordinary tests, in the same build
+#   EXPLORE=wide deploy/explore.sh    three intents; how long it takes is not known beforehand
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 cd "$REDLATCH_ROOT"

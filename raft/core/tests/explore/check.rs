@@ -10,7 +10,7 @@ use stateright::{Checker, HasDiscoveries, Model, Path};
 
 use super::model::{Action, Exploration, Node};
 use super::rules::Rule;
-use super::scenario::{self, FULL, SMALL, Scenario};
+use super::scenario::{self, FULL, SMALL, Scenario, WIDE};
 use super::shape::Shape;
 
 /// Broken rules, each with the steps that lead there.
@@ -95,12 +95,17 @@ impl Reporter<Exploration> for Progress {
     }
 }
 
-/// `EXPLORE=full` plays the full scenarios on two threads (`make explore`); the ordinary tests
-/// play the small ones.
+/// The ordinary tests play the small scenarios. `EXPLORE=full` (`make explore`) and `EXPLORE=wide`
+/// play larger ones on two threads.
 #[test]
 fn every_order_of_every_scenario_keeps_every_rule() {
-    let full = std::env::var("EXPLORE").is_ok_and(|bounds| bounds == "full");
-    let (scenarios, threads) = if full { (FULL, 2) } else { (SMALL, 1) };
+    let bounds = std::env::var("EXPLORE").unwrap_or_else(|_| "small".to_owned());
+    let (scenarios, threads) = match bounds.as_str() {
+        "small" => (SMALL, 1),
+        "full" => (FULL, 2),
+        "wide" => (WIDE, 2),
+        other => panic!("EXPLORE={other}: small, full or wide"),
+    };
     for scenario in scenarios {
         let broken = explore(scenario, None, threads);
         let stories: Vec<String> = broken
