@@ -13,10 +13,14 @@ cd "$REDLATCH_ROOT"
 export EXPLORE="${EXPLORE:-full}"
 # The profile keeps the assertions; states are counted in millions, so it is worth optimising more than a simulation.
 export CARGO_PROFILE_SIM_OPT_LEVEL=3
+test=tests::explore::check::every_order_of_every_scenario_keeps_every_rule
 began=$SECONDS
-cargo test --profile sim -p redlatch-journal --lib --no-run
+# A name that is no test would run nothing and pass.
+cargo test --profile sim -p redlatch-journal --lib -- --list --exact "$test" | grep -x "$test: test" >/dev/null || {
+    echo "exploration: there is no test $test" >&2
+    exit 1
+}
 echo "exploration: built in $((SECONDS - began)) s"
 began=$SECONDS
-cargo test --profile sim -p redlatch-journal --lib -- --exact --nocapture \
-    tests::explore::check::every_order_of_every_scenario_keeps_every_rule
+cargo test --profile sim -p redlatch-journal --lib -- --exact --nocapture "$test"
 echo "exploration: $EXPLORE bounds, no rule broken, $((SECONDS - began)) s"
