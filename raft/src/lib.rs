@@ -28,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
 pub mod alarm;
 pub mod archive;
 pub mod batch;

@@ -24,6 +24,7 @@ use openraft::{
     StorageIOError,
 };
 
+use crate::admission::Admissions;
 use crate::config::{Entry, LogId, StorageError, TypeConfig, Vote};
 use crate::engine::{Durability, Engine, Family, Row, StorageFault, WriteBatch, framed, unframed};
 use crate::entry;
@@ -61,6 +62,8 @@ pub struct LogStore<E> {
 #[derive(Debug)]
 struct Shared<E> {
     engine: E,
+    /// Begun with each append, taken when the entry is applied.
+    admissions: Arc<Admissions>,
     memory: Mutex<Memory>,
 }
 
@@ -91,6 +94,7 @@ impl<E: Engine> LogStore<E> {
         Ok(Self {
             shared: Arc::new(Shared {
                 engine,
+                admissions: Arc::default(),
                 memory: Mutex::new(memory),
             }),
         })
@@ -99,6 +103,12 @@ impl<E: Engine> LogStore<E> {
     /// The engine under the log.
     pub fn engine(&self) -> &E {
         &self.shared.engine
+    }
+
+    /// What is admitted beside the writes of this log, for whoever applies it.
+    pub(crate) fn admissions(&self) -> Arc<Admissions> {
+        self.shared.admissions.want();
+        Arc::clone(&self.shared.admissions)
     }
 
     /// What is fsynced.
@@ -132,6 +142,7 @@ impl<E: Engine> LogStore<E> {
             return Ok(());
         };
         self.consecutive(&entries)?;
+        self.shared.admissions.begin(&entries);
         let mut batch = WriteBatch::new();
         for entry in &entries {
             batch.put(

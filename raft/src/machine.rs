@@ -2,7 +2,7 @@
 //! writes what follows in one engine batch per entry (D8, fault 6).
 //!
 //! ```text
-//!   entry ──▶ State::apply ──▶ one buffered write: leaves, nodes, index, last applied, signed head
+//!   entry, admitted ──▶ State ──▶ one buffered write: leaves, nodes, index, last applied, signed head
 //!                                    └──▶ then: place, heads to the cosigner, outcomes to openraft
 //! ```
 //!
@@ -23,8 +23,8 @@ use redlatch_journal::{Applied, EntryId, Outcome, State};
 use redlatch_types::records::RosterV1;
 use tokio::sync::watch;
 
+use crate::admission::{Admissions, Admitted, admitted};
 use crate::archive::{self, Archive};
-use crate::batch::Batch;
 use crate::config::{
     Entry, EntryOutcome, LogId, Snapshot, SnapshotMeta, StorageError, StoredMembership, TypeConfig,
 };
@@ -96,6 +96,7 @@ pub struct Machine<E> {
 #[derive(Debug)]
 struct Inner<E> {
     engine: E,
+    admissions: Arc<Admissions>,
     genesis_roster: RosterV1,
     state: RwLock<State>,
     cells: Mutex<Cells>,
@@ -144,6 +145,7 @@ impl<E: Engine> Machine<E> {
         let machine = Self {
             inner: Arc::new(Inner {
                 engine,
+                admissions: log_store.admissions(),
                 genesis_roster,
                 state: RwLock::new(state),
                 cells: Mutex::new(Cells {
@@ -298,13 +300,16 @@ impl<E: Engine> Machine<E> {
                 self.move_to(log_id, Some(stored)).await
             }
             EntryPayload::Normal(batch) => {
-                let ran = run(&batch, &log_id, &mut self.state());
-                match ran {
+                let admitted = self.inner.admissions.take(log_id, &batch).await;
+                match admitted {
                     None => {
                         self.move_to(log_id, None).await?;
                         Ok(EntryOutcome::Void)
                     }
-                    Some((entry, applied)) => self.store(entry, log_id, applied).await,
+                    Some(Admitted { entry, commands }) => {
+                        let applied = self.state().apply_admitted(entry, &commands);
+                        self.store(entry, log_id, applied).await
+                    }
                 }
             }
         }
@@ -470,21 +475,6 @@ impl<E: Engine> Machine<E> {
     }
 }
 
-/// Applies a batch; `None` if it is no batch of this entry's term (fault 27).
-fn run(batch: &Batch, log_id: &LogId, state: &mut State) -> Option<(EntryId, Applied)> {
-    let content = batch
-        .decode()
-        .ok()
-        .filter(|content| content.term == log_id.leader_id.term)?;
-    let entry = EntryId {
-        term: content.term,
-        leader: content.leader,
-        index: log_id.index,
-    };
-    let applied = state.apply(entry, &content.commands);
-    Some((entry, applied))
-}
-
 fn place_of(state: &State, last: Option<LogId>) -> Place {
     Place {
         entry: last.map(|id| EntryId {
@@ -635,9 +625,12 @@ impl Rebuilt {
                 self.membership = StoredMembership::new(Some(entry.log_id), membership.clone());
             }
             EntryPayload::Normal(batch) => {
-                let Some((_, applied)) = run(batch, &entry.log_id, &mut self.state) else {
+                let Some(admitted) = admitted(batch, &entry.log_id) else {
                     return Ok(());
                 };
+                let applied = self
+                    .state
+                    .apply_admitted(admitted.entry, &admitted.commands);
                 for (position, leaf) in (applied.first_leaf..).zip(&applied.leaves) {
                     if archive.leaf(position)?.as_ref() != Some(leaf) {
                         return Err(corrupt(engine, "journal", "a leaf is not what was applied"));
