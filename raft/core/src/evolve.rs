@@ -110,11 +110,11 @@ fn positive(state: &mut Authority, event: &Event) {
                 grant.committed += 1;
             }
         }
+        // Its challenges were released when it was decided.
         Event::Aborted(id, intent, _) => {
             release(state, id);
             state.transactions.remove(id);
             state.intents.remove(intent);
-            release_challenges(state, intent);
         }
         Event::EffectClaimed(id, _, key, claim) => {
             if let Some(intent) = set_effect(state, id, EffectStage::Claimed(claim.digest(), *key))
@@ -223,8 +223,8 @@ fn governed(state: &mut Authority, event: &Event) {
             governance.roster = (**roster).clone();
         }
         Event::QuorumKeyVoided(_) => {
+            // The epoch that is published with it says so too.
             governance.quorum_key = None;
-            governance.epoch.quorum_key_epoch = KeyEpoch(0);
         }
         Event::FeatureLevelRaised(level, _) => governance.feature_level = *level,
         Event::SubjectChanged(subject) => {

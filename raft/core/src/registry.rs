@@ -154,7 +154,7 @@ pub fn classify(
     let action = payload.class();
     let row = ROWS
         .iter()
-        .find(|r| r.action == action && !r.effects.is_empty())
+        .find(|r| r.action == action)
         .filter(|_| ingress_allows(ingress, action) || Bug::AnyIngressServes.planted())
         .ok_or(Refusal::UnknownAction)?;
     if feature_level < row.since {
@@ -312,6 +312,7 @@ mod tests {
 
     #[test]
     fn every_class_has_one_row_and_the_table_of_modes_holds_over_all_cells() {
+        assert!(ROWS.iter().all(|r| !r.effects.is_empty()));
         for class in ActionClass::ALL {
             assert_eq!(
                 ROWS.iter().filter(|r| r.action == *class).count(),
@@ -365,6 +366,27 @@ mod tests {
             empty(&mut clause);
             assert_eq!(variant(&[clause]), Ok(AuthorityVariant::AgentQuorum));
         }
+        // What a person decides, and what changes the organism, no clause decides.
+        let mut everywhere = clause();
+        everywhere.resource_environment_scope.push(ResourceScope {
+            repository: redlatch_types::records::ORGANISM_REALM.parse().unwrap(),
+            ref_prefix: Text::lossy("m"),
+        });
+        let by = |at: usize, mode| {
+            let payload = &payloads()[at];
+            let clauses = [everywhere.clone()];
+            classify(Ingress::Cli, payload, mode, 2, &clauses).map(|c| c.variant)
+        };
+        assert_eq!(by(1, Mode::PolicyAutonomous), Ok(AuthorityVariant::Human));
+        assert_eq!(by(1, Mode::FullAutonomy), Ok(AuthorityVariant::Policy));
+        let mode = &payloads()[5];
+        assert!(
+            mode.resource()
+                .covered_by(&everywhere.resource_environment_scope[2]),
+            "{}",
+            mode.resource()
+        );
+        assert_eq!(by(5, Mode::FullAutonomy), Ok(AuthorityVariant::AgentQuorum));
         let human = classify(Ingress::Cli, &land, Mode::HumanGated, 1, &[clause()]);
         assert_eq!(human.map(|c| c.variant), Ok(AuthorityVariant::Human));
     }

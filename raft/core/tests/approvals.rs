@@ -158,6 +158,13 @@ fn fault_094_more_approvals_than_challenges_are_not_even_looked_at() {
     let many = vec![approval.clone(); limits::CHALLENGES_PER_INTENT_MAX + 1];
     let command = world.human_authorization(digest, many);
     assert_eq!(world.refused(command), Refusal::LimitExceeded);
+    let most = vec![approval.clone(); limits::CHALLENGES_PER_INTENT_MAX];
+    let command = world.human_authorization(digest, most);
+    assert_eq!(world.refused(command), Refusal::NotCanonical);
+    let mut longest = approval.clone();
+    longest.signature.0 = vec![b' '; limits::ASSERTION_PART_LEN_MAX];
+    let command = world.human_authorization(digest, vec![longest]);
+    assert_eq!(world.refused(command), Refusal::BadAssertion);
     for part in 0..3 {
         let mut long = approval.clone();
         let parts = [
@@ -215,4 +222,81 @@ fn a_question_about_nothing_or_about_what_is_decided_is_refused() {
     world.decide(digest);
     let late = world.challenge_command(digest, &bob());
     assert_eq!(world.refused(late), Refusal::AlreadySpent);
+}
+
+/// Approvals come by challenge and are recorded by person, whatever order that makes.
+#[test]
+fn a_decision_of_two_lists_them_by_name() {
+    let mut world = World::new();
+    let (mut alice, mut bob) = (alice(), bob());
+    for subject in ["other", "agent", "other", "agent", "other", "agent"] {
+        let change = revoke(&world, subject);
+        let digest = world.freeze_change(change);
+        let [one, two] = [&alice, &bob].map(|person| world.challenge(digest, person));
+        let given = [world.approve(one, &mut alice), world.approve(two, &mut bob)];
+        let digests: Vec<_> = given.iter().map(HumanApprovalV1::digest).collect();
+        let command = world.human_authorization(digest, given.to_vec());
+        world.ok(command);
+        let Some(redlatch_types::event::Event::Authorized(body)) = world.events.last() else {
+            panic!("decided");
+        };
+        let redlatch_types::event::Basis::Human(decision, carried) = &body.basis else {
+            panic!("{:?}", body.basis);
+        };
+        assert_eq!(decision.approvers, [id("alice"), id("bob")]);
+        assert_eq!(decision.human_approval_digests, digests);
+        assert_eq!(carried[..], given);
+    }
+}
+
+#[test]
+fn a_question_that_is_asked_again_is_the_same_question() {
+    let mut world = World::new();
+    let change = revoke(&world, "other");
+    let digest = world.freeze_change(change);
+    let command = world.challenge_command(digest, &alice());
+    let first = world.ok(command.clone());
+    let again = world.apply(command);
+    assert_eq!((again.reply, again.events), (Ok(first), vec![]));
+    assert_eq!(world.state.authority.challenges.len(), 1);
+    // Taken back, the intent takes its questions with it.
+    let payload = WithdrawalV1 {
+        intent_digest: digest,
+        reason: Text::default(),
+    };
+    let payload = payload.to_canonical();
+    let record = world.envelope_record("governor", &payload);
+    let envelope = Envelope::seal(world.scope(), &key(GOVERNOR), &record);
+    world.ok(RawCommand::Withdraw(envelope, Bytes(payload)));
+    assert!(world.state.authority.challenges.is_empty());
+}
+
+/// A subject that is somebody else's client is a party all the same.
+#[test]
+fn m1_i12_m1_l7_whoever_has_a_role_is_excluded_by_name_and_by_person() {
+    let mut world = World::new();
+    let change = revoke(&world, "other");
+    let proposal = world.change(change);
+    let command = world.freeze_command(OWNER, "alice", &proposal);
+    let Accepted::Frozen(digest) = world.ok(command) else {
+        panic!("frozen");
+    };
+    let governance = world.state.authority.governance.as_mut().expect("started");
+    let held = governance.subjects.get_mut(&id("alice")).expect("enrolled");
+    held.person_optional = Some(id("carol"));
+    let asked = world.challenge_command(digest, &alice());
+    assert_eq!(world.refused(asked), Refusal::ApproverExcluded);
+    // The governor acts for Alice, who is promoted.
+    let governance = world.state.authority.governance.as_mut().expect("started");
+    let held = governance
+        .subjects
+        .get_mut(&id("governor"))
+        .expect("enrolled");
+    held.person_optional = Some(id("alice"));
+    let payload = world.promotion(|p| {
+        p.replaces_optional = None;
+        p.grant.subject_id = id("alice");
+        p.grant.max_tier = Tier::A1;
+    });
+    assert_eq!(world.refused_change(payload), Refusal::SelfAuthorization);
 }

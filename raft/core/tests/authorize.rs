@@ -333,3 +333,13 @@ pub(super) fn m1_l16_a_quorum_decision_is_labelled_quorum_ratified() {
     assert_eq!(body.decision.label, RatificationLabel::QuorumRatified);
     assert_eq!(body.decision.authority_kind, AuthorityVariant::AgentQuorum);
 }
+
+/// A decision lists votes by voter, in whatever order they came.
+#[test]
+fn votes_come_in_any_order() {
+    let mut world = World::new();
+    let digest = world.freeze(MAIN, 0, 7);
+    let mut given = world.authorization(digest, &approvals());
+    given.votes.reverse();
+    world.ok(authorize(given));
+}

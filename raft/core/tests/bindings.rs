@@ -109,7 +109,15 @@ fn m1_l8_prepare_compares_the_capability_with_intent_decision_and_grant() {
 
 #[test]
 fn m1_i27_commit_compares_the_stored_transaction_with_the_intent() {
-    let changes: [fn(&mut PositiveAuthorityTransactionV1); 6] = [
+    let changes: [fn(&mut PositiveAuthorityTransactionV1); 10] = [
+        |t| t.identity_role_binding_digest = digest("x"),
+        |t| t.expected_activation_receipt_id = digest("x"),
+        |t| t.expected_active_mode = Mode::HumanGated,
+        |t| {
+            t.binding.candidate_digest_optional = None;
+            let binding = &t.binding;
+            t.identity_role_binding_digest = PositiveAuthorityTransactionV1::role_binding(binding);
+        },
         |t| t.binding.executor_subject_id_optional = None,
         |t| t.effective_tier_optional = Some(Tier::A5),
         |t| t.idempotency_key = EventId(digest("x")),

@@ -597,7 +597,19 @@ fn each_rule_about_nodes_and_verifiers_holds_by_itself() {
         assert_eq!(world.refused_change(change(payload)), Refusal::KernelFloor);
     }
     type Verifiers = fn(&mut Vec<RosterVerifier>);
-    let sets: [(&str, Verifiers); 7] = [
+    let sets: [(&str, Verifiers); 9] = [
+        ("five", |v| {
+            let mut fifth = v[3].clone();
+            fifth.identifier = 5;
+            fifth.verifier_id = id("ve");
+            fifth.vote_key = key(160).public_key();
+            fifth.witness_key = key(161).public_key();
+            v.push(fifth);
+        }),
+        ("a weak key", |v| {
+            v[3].vote_key = PublicKey([0; 32]);
+            v[3].vote_key.0[0] = 1;
+        }),
         ("three", |v| drop(v.pop())),
         ("a name twice", |v| v[1].verifier_id = id("va")),
         ("an identifier twice", |v| v[1].identifier = 1),
@@ -649,6 +661,14 @@ fn a_roster_grows_and_shrinks_between_its_bounds() {
     assert_eq!(world.refused_change(eighth), Refusal::KernelFloor);
     let twice = change(RosterPayload::Promote(NodeId(7)));
     assert_eq!(world.refused_change(twice), Refusal::KernelFloor);
+    // A number that was free again takes its place in the order.
+    world.make_change(change(RosterPayload::Remove(NodeId(8))));
+    world.make_change(change(RosterPayload::Join(learner(8))));
+    let ascend = |world: &World| {
+        let nodes = world.governance().roster.nodes;
+        nodes.windows(2).all(|w| w[0].node_id < w[1].node_id)
+    };
+    assert!(ascend(&world));
     for n in [9, 8, 7, 6, 5, 4] {
         world.make_change(change(RosterPayload::Remove(NodeId(n))));
     }
@@ -707,8 +727,19 @@ fn fault_042_a_key_of_an_earlier_epoch_does_not_come_back() {
     let mut world = World::new();
     let mut verifiers = world.governance().roster.verifiers;
     verifiers[3].policy_digest = digest("another policy");
+    verifiers[3].failure_domain = id("elsewhere");
     world.make_change(ActionPayload::VerifierSetChange(verifiers));
     assert!(world.governance().quorum_key.is_none());
+    assert_eq!(world.governance().epoch.quorum_key_epoch, KeyEpoch(0));
+    let spec = world.governance().constitution.independence_spec;
+    let seat = &spec.four_voting_verifier_principals[3];
+    assert_eq!(seat.failure_domain, id("elsewhere"));
+    let approval = world.governance().constitution.old_runtime_approval_digest;
+    assert_ne!(
+        approval,
+        Digest::ZERO,
+        "the constitution says who approved it"
+    );
     let of = |world: &World, epoch, roster| {
         RawCommand::ActivateQuorumKey(world.key_confirmations(|_, c| {
             c.quorum_key_epoch = KeyEpoch(epoch);
@@ -722,4 +753,17 @@ fn fault_042_a_key_of_an_earlier_epoch_does_not_come_back() {
     let command = of(&world, 2, 2);
     let accepted = world.ok(command);
     assert_eq!(accepted, Accepted::QuorumKeyActivated(KeyEpoch(2)));
+}
+
+/// Seats are listed by name, whatever numbers they have.
+#[test]
+fn a_constitution_lists_the_seats_by_name() {
+    let mut world = World::new();
+    let mut verifiers = world.governance().roster.verifiers;
+    verifiers[0].verifier_id = id("vz");
+    world.make_change(ActionPayload::VerifierSetChange(verifiers));
+    let spec = world.governance().constitution.independence_spec;
+    let names = spec.four_voting_verifier_principals.iter();
+    let names: Vec<_> = names.map(|seat| seat.verifier_id.to_string()).collect();
+    assert_eq!(names, ["vb", "vc", "vd", "vz"]);
 }

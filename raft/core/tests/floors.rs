@@ -371,6 +371,9 @@ fn subjects_and_grants_of_a_genesis_are_distinct_known_and_so_many() {
         ("grant of tomorrow", Party, |g| {
             g.grants[0].issued_at = g.created_at + 1
         }),
+        ("the root's key", Party, |g| {
+            g.subjects[0].public_key = g.kernel.pinned_external_root_key;
+        }),
         ("a subject twice", Party, |g| {
             let mut twin = g.subjects[0].clone();
             twin.public_key = key(160).public_key();
@@ -571,6 +574,10 @@ fn m1_i21_each_rule_of_an_act_of_the_root_holds_by_itself() {
         ("five seats of four", |a| {
             a.kernel.minimum_verifier_seats = 5
         }),
+        ("a weak key", |a| {
+            a.roster.nodes[0].log_key = PublicKey([0; 32]);
+            a.roster.nodes[0].log_key.0[0] = 1;
+        }),
         ("a key in two places", |a| {
             a.roster.actuator.key = a.roster.sentinel.key
         }),
@@ -632,4 +639,48 @@ fn m1_i32_an_act_of_the_root_says_where_the_old_chain_ended() {
     let act = sealed_root_act(&world, &act, ROOT);
     world.ok(act);
     assert_eq!(world.state.authority.outbox.number, OutboxEpoch(0));
+}
+
+/// What an act does not replace stays as it is; what it does, the constitution names.
+#[test]
+fn an_act_of_the_root_replaces_what_it_names_and_nothing_else() {
+    let mut world = World::new();
+    let mut outbox = Outbox::new();
+    let red = outbox.red(&world, &RedScope::Subject(id("other")));
+    world.latch(red);
+    let act = fitting(&world, |a| {
+        a.roster.sentinel.key = key(SENTINEL).public_key();
+        a.old_outbox_root_optional = None;
+        a.roster.actuator.key = key(71).public_key();
+    });
+    let act = sealed_root_act(&world, &act, ROOT);
+    world.ok(act);
+    assert_eq!(world.state.authority.outbox.root, Some(outbox.root));
+    let governance = world.governance();
+    let epoch = &governance.epoch;
+    assert_eq!(epoch.constitution_digest, governance.constitution.digest());
+    assert_eq!(epoch.constitution_epoch, ConstitutionEpoch(2));
+    assert_eq!(epoch.effective_at, world.now());
+    assert!(
+        world.governance().quorum_key.is_some(),
+        "the same verifiers"
+    );
+    let act = fitting(&world, |a| {
+        a.number = 2;
+        a.roster.sentinel.key = key(SENTINEL).public_key();
+        a.roster.sentinel.name = id("watcher");
+        a.old_outbox_root_optional = None;
+        a.roster.verifiers[0].failure_domain = id("elsewhere");
+    });
+    let act = sealed_root_act(&world, &act, ROOT);
+    world.ok(act);
+    let governance = world.governance();
+    assert!(governance.quorum_key.is_none(), "other verifiers");
+    let spec = governance.constitution.independence_spec;
+    assert_eq!(spec.nonvoting_sentinel_id, id("watcher"));
+    assert_eq!(
+        spec.four_voting_verifier_principals,
+        seats(&governance.roster)
+    );
+    assert_eq!(governance.epoch.quorum_key_epoch, KeyEpoch(0));
 }

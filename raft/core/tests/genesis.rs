@@ -16,6 +16,7 @@ fn a_genesis_is_accepted_once() {
     let mut world = World::before_genesis();
     let command = seal_genesis(&genesis(parties()));
     world.ok(command.clone());
+    assert_eq!(world.now(), START, "time begins with the organism");
     assert_eq!(world.refused(command), Refusal::AlreadyBootstrapped);
     let mut other = parties();
     other.nonce = digest("another");

@@ -6,10 +6,13 @@
 mod approvals;
 mod authorize;
 mod bindings;
+mod bounds;
+mod chain;
 mod changed;
 mod changes;
 mod codec;
 mod empty;
+mod ends;
 mod explore;
 mod faults;
 mod floors;

@@ -89,3 +89,15 @@ fn a_policy_decides_nothing_that_its_clauses_do_not_name() {
     let command = policy_authorization(&mut world, digest, Vec::new());
     assert_eq!(world.refused(command), Refusal::WrongVariant);
 }
+
+/// A policy decides by grants and clauses together: without a grant only a person does.
+#[test]
+fn m1_i13_a_policy_decides_nothing_for_an_intent_that_lost_its_grant() {
+    let mut world = governed();
+    let passed = gate_passed(&world);
+    let digest = freeze_on(&mut world, &[&passed]);
+    let command = policy_authorization(&mut world, digest, vec![passed]);
+    let live = world.state.authority.intents.get_mut(&digest);
+    live.expect("frozen").intent.applicable_grant_id = None;
+    assert_eq!(world.refused(command), Refusal::Unauthorized);
+}

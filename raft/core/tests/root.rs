@@ -33,6 +33,7 @@ fn a_root_act_replaces_pins_freezes_everything_and_grants_nothing() {
         .next()
         .expect("a ground");
     assert_eq!(ground.cause, GroundCause::RootAct(1));
+    assert_eq!(world.state.authority.issued.ground, ground.number);
     assert_eq!(world.refused(RawCommand::Commit(prepared)), Refusal::Frozen);
     // The old sentinel's word is nobody's now, and the act is not repeated.
     let scope = world.scope();
@@ -179,6 +180,22 @@ fn a_feature_is_proposed_only_once_every_node_supports_it() {
     world.ok(raise);
     assert_eq!(world.governance().feature_level, FEATURE_LEVEL);
     world.freeze_change(change);
+}
+
+#[test]
+fn a_red_and_its_freeze_stop_a_new_feature_level() {
+    let mut world = World::before_genesis();
+    let mut record = redlatch_journal::development::genesis(parties());
+    record.feature_level = 1;
+    world.ok(seal_genesis(&record));
+    world.tick(START + 1_000);
+    let all = |world: &World| (1..=3).map(|n| support(world, n, 2)).collect();
+    let red = Outbox::new().red(&world, &RedScope::Subject(id("other")));
+    let latch = world.latch(red);
+    let raise = RawCommand::RaiseFeatureLevel(all(&world));
+    assert_eq!(world.refused(raise.clone()), Refusal::RedLatched);
+    world.stop(latch);
+    assert_eq!(world.refused(raise), Refusal::Frozen);
 }
 
 #[test]

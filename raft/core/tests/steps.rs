@@ -300,6 +300,8 @@ fn each_step_of_an_intent_is_an_entry_of_its_own() {
     let together = vec![RawCommand::Commit(id), RawCommand::Activate(change)];
     let outcomes = world.apply_together(together);
     assert!(outcomes.iter().all(|o| o.reply.is_ok()), "{outcomes:?}");
+    let stepped = &world.state.authority.stepped;
+    assert!(stepped.contains(&digest) && stepped.contains(&governed));
 }
 
 #[test]

@@ -40,9 +40,6 @@ fn try_claim(
     if marker.marker != record.marker || live.intent.payload.resource().id() != record.resource_id {
         return Err(plain(Refusal::CandidateMismatch));
     }
-    if !live.intent.action.is_external() {
-        return Err(plain(Refusal::WrongState));
-    }
     match effect {
         EffectStage::Unclaimed => {}
         EffectStage::Claimed(_, key) if *key == record.effect_key => {
@@ -71,7 +68,8 @@ fn try_claim(
     ))
 }
 
-/// The live intent and transaction of a claim whose signer is the intent's executor.
+/// The live intent and transaction of a claim whose signer is the intent's executor. What takes
+/// effect inside the journal has none, so nobody claims it.
 fn by_executor<'a>(
     state: &'a Authority,
     claim: &Signed<EffectClaimV1>,

@@ -105,7 +105,8 @@ fn check_roles(
     proposal: &ProposalV1,
 ) -> Result<(), Refusal> {
     let target = proposal.promotion_target_subject_id_optional.as_ref();
-    if target == Some(&caller.subject_id) || target == Some(caller.person()) {
+    // That no subject promotes itself is `lawful`'s to say, of whoever is promoted.
+    if target == Some(caller.person()) {
         return Err(Refusal::SelfAuthorization);
     }
     let promoted = match &proposal.payload {

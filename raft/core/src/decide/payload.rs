@@ -126,7 +126,7 @@ fn promotable(
     let target = governance
         .enrolled(&grant.subject_id)
         .ok_or(Refusal::Unauthorized)?;
-    let own = target.person() == proposer.person() || grant.subject_id == proposer.subject_id;
+    let own = target.person() == proposer.person();
     if own && !Bug::PromotesItself.planted() {
         return Err(Refusal::SelfAuthorization);
     }

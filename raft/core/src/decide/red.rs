@@ -65,10 +65,11 @@ fn latch_one(
             ))
         };
     };
-    let known = state.latches.values().find(|l| {
-        l.receipt.sentinel_outbox_root_digest == entry.signed_outbox_root_digest
-            && l.receipt.sentinel_outbox_epoch == entry.outbox_epoch
-    });
+    // The root covers the number, and admission has seen that it does.
+    let known = state
+        .latches
+        .values()
+        .find(|l| l.receipt.sentinel_outbox_root_digest == entry.signed_outbox_root_digest);
     let known = known.map(|l| l.receipt.latch_epoch);
     match place(state, entry) {
         Place::Repeat => (None, known),

@@ -112,15 +112,12 @@ pub(super) fn prepare(state: &Authority, capability: &Signed<SafetyCapabilityV1>
 /// Claims the latch: claim, marker and published epoch in one entry, in this order (M1-L10).
 pub(super) fn claim(state: &Authority, id: &TransactionId) -> Decision {
     let governance = governance(state)?;
-    let (latch, attempt) = match by_transaction(state, id)? {
-        (_, _, LatchState::Terminal(winner) | LatchState::Committing(winner)) if winner != *id => {
-            return Err(Refusal::StaleLatchClaim);
-        }
-        (_, _, LatchState::Terminal(_) | LatchState::Committing(_)) => {
-            return Err(Refusal::WrongState);
-        }
-        (latch, attempt, LatchState::Pending) => (latch, attempt),
-    };
+    // A latch that is claimed keeps the attempt that claimed it: whoever else tries was refused
+    // when the attempt was stored.
+    let (latch, attempt, stage) = by_transaction(state, id)?;
+    if stage != LatchState::Pending {
+        return Err(Refusal::WrongState);
+    }
     // At most one epoch transition is ever open: it opens and closes in this entry.
     if !attempt_lives(state, attempt) {
         return Err(Refusal::Expired);
@@ -256,14 +253,11 @@ pub(super) fn finish(state: &Authority, id: &TransactionId) -> Decision {
     let (latch, _, stage) = by_transaction(state, id)?;
     let number = latch.receipt.latch_epoch;
     match stage {
-        LatchState::Terminal(winner) if winner == *id => {
-            Ok((Vec::new(), Accepted::SafetyTerminal(number)))
-        }
-        LatchState::Committing(winner) if winner == *id => Ok((
+        LatchState::Terminal(_) => Ok((Vec::new(), Accepted::SafetyTerminal(number))),
+        LatchState::Committing(_) => Ok((
             vec![Event::SafetyTerminal(number, *id)],
             Accepted::SafetyTerminal(number),
         )),
         LatchState::Pending => Err(Refusal::WrongState),
-        _ => Err(Refusal::StaleLatchClaim),
     }
 }

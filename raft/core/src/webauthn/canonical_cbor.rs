@@ -109,6 +109,7 @@ mod tests {
             "a1 61 61 83 01 20 f6",                        // array
             "a1 61 61 a2 01 02 61 61 fb 3ff0000000000000", // map inside, float
             "a1 61 61 81 81 80",                           // four levels
+            "a1 61 61 81 81 81 01",                        // and a number in the last one
             "a1 61 61 19 0100",                            // integer of two bytes
             "a1 61 61 58 18 000000000000000000000000000000000000000000000000",
         ] {

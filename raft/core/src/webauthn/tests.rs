@@ -328,6 +328,31 @@ fn fault_065_every_rule_refuses_alone() {
     );
 }
 
+/// Admission asks for the signature alone, and reads no more than the whole check does.
+#[test]
+fn fault_094_the_signature_alone_is_not_asked_for_over_more_than_an_honest_length() {
+    let signer = SoftAuthenticator::ed_dsa([9; 32], vec![1], 0);
+    let key = signer.public_key().unwrap();
+    let data = |longer: usize| {
+        let mut data = vec![0; 37];
+        data[32] = UP | UV | ED;
+        let body = AUTHENTICATOR_DATA_LEN_MAX - 37 - 6 + longer;
+        data.extend([0xa1, 0x61, 0x61, 0x59]);
+        data.extend(u16::try_from(body).unwrap().to_be_bytes());
+        data.extend(vec![0; body]);
+        data
+    };
+    for (longer, refused) in [(0, false), (1, true)] {
+        let answer = signer.sign(data(longer), Vec::new());
+        let shown = check_signature(&key, &answer.as_assertion());
+        assert_eq!(shown == Err(AssertionRefused::TooLong), refused);
+        assert_eq!(shown.is_ok(), !refused);
+        let answer = signer.sign(vec![0; 37], vec![b' '; CLIENT_DATA_LEN_MAX + longer]);
+        let shown = check_signature(&key, &answer.as_assertion());
+        assert_eq!(shown == Err(AssertionRefused::TooLong), refused);
+    }
+}
+
 #[test]
 fn codes_are_distinct() {
     let codes: BTreeSet<_> = AssertionRefused::ALL.iter().map(|r| r.code()).collect();
