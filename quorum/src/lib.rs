@@ -20,7 +20,7 @@
 
 #![forbid(unsafe_code)]
 
-pub mod activation;
+mod activation;
 mod alarm;
 pub mod ceremony;
 pub mod config;

@@ -18,7 +18,8 @@ use rand_core::{RngCore, SeedableRng};
 use redlatch_ballot::{OwnSeat, SealedShare, Terms, Verifier};
 use redlatch_link::Role;
 use redlatch_link::diagnostics::{Condition, Readiness, Registry};
-use redlatch_link::nodes::{self, Nodes};
+use redlatch_link::follow::{Follower, Trust, TrustV1};
+use redlatch_link::nodes::Nodes;
 use redlatch_link::store::Store;
 use redlatch_link::transport::{
     self, Credentials, Dialer, Limits, Listener, Routes, TransportError,
@@ -87,6 +88,8 @@ struct Conditions {
 
 /// The machine, counted and durable, with everything that stands beside it.
 struct Opened {
+    trust: Trust,
+    next: u64,
     terms: Terms,
     seat: OwnSeat,
     machine: Verifier,
@@ -119,9 +122,10 @@ impl VerifierProcess {
         .await?;
         let address = listener.address();
         let generation = opened.machine.generation();
+        let trust = opened.trust.clone();
         let assembled = Assembled::of(&mut parts, opened)?;
         let (stop, stopped) = watch::channel(false);
-        let resumed = assembled.activation.resume().await?;
+        let resumed = assembled.activation.adopt(&trust).await?;
         let routes = Routes::new().service(VerifierService::server(Arc::clone(&assembled.desk)));
         let server = world::spawn(transport::serve(listener, routes, until(stopped)));
         let alarm = assembled.activation.alarm.clone();
@@ -185,7 +189,10 @@ async fn until(mut stopped: watch::Receiver<bool>) {
 
 /// Finds this verifier's seat and counts its boot.
 async fn open<S: Store>(parts: &mut VerifierParts<S>) -> Result<Opened, StartFailure> {
-    let (terms, seat) = own_seat(parts)?;
+    let store = parts.store.clone();
+    let followed = world::blocking(move || store::followed(&store)).await?;
+    let next = followed.as_ref().map_or(0, |it| it.next);
+    let (trust, terms, seat) = own_seat(parts, followed.map(|it| it.trust))?;
     let (organism, identifier) = (terms.scope().organism_id, seat.identifier);
     let store = parts.store.clone();
     let looked = world::blocking(move || {
@@ -197,6 +204,8 @@ async fn open<S: Store>(parts: &mut VerifierParts<S>) -> Result<Opened, StartFai
     let (machine, effects) = Verifier::start(terms.clone(), seat.clone(), None, &stored)?;
     driver::run_effects(&parts.store, effects).await?;
     Ok(Opened {
+        trust,
+        next,
         terms,
         seat,
         machine,
@@ -206,7 +215,10 @@ async fn open<S: Store>(parts: &mut VerifierParts<S>) -> Result<Opened, StartFai
 }
 
 /// The seat that certificate, vote key and genesis agree on.
-fn own_seat<S>(parts: &VerifierParts<S>) -> Result<(Terms, OwnSeat), StartFailure> {
+fn own_seat<S>(
+    parts: &VerifierParts<S>,
+    kept: Option<TrustV1>,
+) -> Result<(Trust, Terms, OwnSeat), StartFailure> {
     let not_signed = || StartFailure::NotAGenesis {
         path: "genesis".into(),
     };
@@ -227,10 +239,12 @@ fn own_seat<S>(parts: &VerifierParts<S>) -> Result<(Terms, OwnSeat), StartFailur
     if parts.policy.origin().organism != genesis.organism_id() {
         return Err(StartFailure::OtherPolicy);
     }
-    let terms = Terms::of_genesis(genesis)?;
+    let trust = Trust::resume(parts.policy.clone(), genesis, kept)
+        .map_err(|error| StartFailure::setting("policy", error.to_string()))?;
+    let terms = Terms::in_force(trust.in_force())?;
     let named = |it: &VerifierId| identity.role == Role::Verifier && it.as_str() == identity.name;
-    if !genesis
-        .roster
+    if !terms
+        .roster()
         .verifiers
         .iter()
         .any(|it| named(&it.verifier_id))
@@ -238,7 +252,7 @@ fn own_seat<S>(parts: &VerifierParts<S>) -> Result<(Terms, OwnSeat), StartFailur
         return Err(StartFailure::NotAVerifier(identity.short()));
     }
     let seat = OwnSeat::find(&terms, parts.vote_key.clone()).filter(|it| named(&it.verifier_id));
-    Ok((terms, seat.ok_or(StartFailure::WrongKey)?))
+    Ok((trust, terms, seat.ok_or(StartFailure::WrongKey)?))
 }
 
 /// Everything that runs, put together.
@@ -246,6 +260,7 @@ struct Assembled<S> {
     desk: Arc<Desk<S>>,
     activation: Arc<Activation<S>>,
     nodes: Nodes,
+    follower: Follower,
     fellows: Vec<Fellow>,
     leads: bool,
 }
@@ -254,6 +269,8 @@ impl<S: Store> Assembled<S> {
     fn of(parts: &mut VerifierParts<S>, opened: Opened) -> Result<Assembled<S>, StartFailure> {
         let claim = boot_claim(&opened, &mut parts.rng);
         let Opened {
+            trust,
+            next,
             terms,
             seat,
             machine,
@@ -262,8 +279,9 @@ impl<S: Store> Assembled<S> {
         } = opened;
         let (terms, seat) = (&terms, &seat);
         let dialer = Dialer::new(parts.credentials.clone());
-        let members = nodes::members(terms.roster(), &parts.nodes);
-        let nodes = Nodes::new(&dialer, &members)?;
+        let policy = trust.policy().clone();
+        let follower = Follower::new(&dialer, &parts.nodes, trust, next)?;
+        let nodes = follower.nodes().clone();
         check_names(&parts.fellows, terms, &seat.verifier_id)?;
         let fellows = fellows::fellows(&dialer, terms, &seat.verifier_id, &parts.fellows)?;
         let alarm = Alarm::new();
@@ -287,7 +305,7 @@ impl<S: Store> Assembled<S> {
             store: parts.store.clone(),
             verifier: machine,
             rng: fork(&mut parts.rng),
-            policy: parts.policy.clone(),
+            policy,
             panel: parts.panel.clone(),
             verifier_id: seat.verifier_id.clone(),
             alarm: alarm.clone(),
@@ -297,7 +315,6 @@ impl<S: Store> Assembled<S> {
             store: parts.store.clone(),
             terms: terms.clone(),
             seat: seat.clone(),
-            policy: parts.policy.clone(),
             signer: Arc::clone(&signer),
             conductor: Arc::clone(&conductor),
             alarm,
@@ -313,17 +330,19 @@ impl<S: Store> Assembled<S> {
             desk,
             activation,
             nodes,
+            follower,
             fellows,
             leads: seat.identifier == 1,
         })
     }
 
-    /// Starts what runs beside the server. Without a key of before, the journal is read for one.
+    /// Starts what runs beside the server.
     fn start(self, conditions: Conditions, resumed: bool) -> Vec<JoinHandle<()>> {
         let Assembled {
             desk,
             activation,
             nodes,
+            follower,
             fellows,
             leads,
         } = self;
@@ -350,9 +369,8 @@ impl<S: Store> Assembled<S> {
         }
         if resumed {
             conditions.key.met();
-        } else {
-            tasks.push(world::spawn(activation.follow(nodes, conditions.key)));
         }
+        tasks.push(world::spawn(activation.follow(follower, conditions.key)));
         tasks
     }
 }

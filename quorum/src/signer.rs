@@ -9,14 +9,15 @@
 //! needs three verifiers anyway. A failure of the store takes the machine away for good.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rand_chacha::ChaCha20Rng;
 use redlatch_ballot::messages::{BallotPacketV1, PublicKeyPackageV1, SigningPackageV1};
 use redlatch_ballot::records::BallotRecordV1;
 use redlatch_ballot::verifier::{Answer, Asked, Evaluation};
 use redlatch_ballot::{FrozenIntent, KeyShare, Next, Refused, Terms, Verifier, VerifierEffect};
+use redlatch_link::follow::Trust;
 use redlatch_link::logs::INTENT_ID;
 use redlatch_link::store::Store;
 use redlatch_link::world;
@@ -71,7 +72,7 @@ struct Machine {
 pub(crate) struct Signer<S> {
     store: S,
     machine: Mutex<Option<Machine>>,
-    policy: Policy,
+    policy: RwLock<Policy>,
     panel: Panel,
     verifier_id: VerifierId,
     alarm: Alarm,
@@ -104,7 +105,7 @@ impl<S: Store> Signer<S> {
                 rng: parts.rng,
                 public: None,
             })),
-            policy: parts.policy,
+            policy: RwLock::new(parts.policy),
             panel: parts.panel,
             verifier_id: parts.verifier_id,
             alarm: parts.alarm,
@@ -119,13 +120,16 @@ impl<S: Store> Signer<S> {
         self.confirmed.store(true, Ordering::Release);
     }
 
-    /// Takes up the key in force, with the share of it if there is one here.
-    pub(crate) async fn adopt(&self, terms: Terms, share: Option<KeyShare>) {
+    /// Takes up what is in force, with the share of its key if there is one here.
+    pub(crate) async fn adopt(&self, trust: &Trust, terms: Terms, share: Option<KeyShare>) {
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = trust.policy().clone();
         if let Some(machine) = self.machine.lock().await.as_mut() {
             machine.public = share.as_ref().map(|it| it.public().clone());
             self.metrics
                 .adopted(terms.quorum_key().map(|key| key.epoch));
             machine.verifier.adopt(terms, share);
+            let epoch = trust.in_force().autonomy_epoch;
+            machine.verifier.observe_epoch(epoch);
         }
     }
 
@@ -146,7 +150,8 @@ impl<S: Store> Signer<S> {
     pub(crate) async fn ballot(&self, packet: &[u8], receipt: &str) -> Result<Answer, NoVote> {
         self.check_confirmed()?;
         let packet = BallotPacketV1::from_canonical(packet).map_err(|_| Refusal::NotCanonical)?;
-        let frozen = freeze::frozen(&self.policy, receipt, &packet.intent.0).map_err(|error| {
+        let policy = self.policy();
+        let frozen = freeze::frozen(&policy, receipt, &packet.intent.0).map_err(|error| {
             tracing::warn!(%error, "a ballot without a freeze");
             error.refusal()
         })?;
@@ -275,6 +280,12 @@ impl<S: Store> Signer<S> {
     fn failed(&self, error: &KeptError) -> NoVote {
         self.alarm.raise(FatalCause::Storage(error.to_string()));
         STOPPING
+    }
+
+    /// What receipts must meet now.
+    fn policy(&self) -> Policy {
+        let policy = self.policy.read();
+        policy.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn check_confirmed(&self) -> Result<(), NoVote> {

@@ -4,15 +4,17 @@
 //!   signer      boot counter, ballots, ceremonies, shares     keys as redlatch_ballot::Row names them
 //!   findings    findings of votes, by digest
 //!   fellows     latest boot heard of each fellow; a claim that shows that this store was rolled back
-//!   journal     receipt of the key's activation
+//!   journal     what is in force, and how far the journal was read
 //! ```
 //!
 //! Shares stand in the store's file unencrypted; the folder is its owner's alone. Nothing is ever deleted.
 
+use minicbor::{Decode, Encode};
 use redlatch_ballot::messages::CeremonyId;
 use redlatch_ballot::records::{BallotRecordV1, BootRecordV1, CeremonyRecordV1};
 use redlatch_ballot::verifier::Stored;
 use redlatch_ballot::{Row, SealedShare, ShareError};
+use redlatch_link::follow::TrustV1;
 use redlatch_link::store::{Reader, Store, StoreError, Table};
 use redlatch_types::records::{BootClaimV1, FindingsV1};
 use redlatch_types::{Canonical, Digest, Envelope, IntentDigest, KeyEpoch, OrganismId, Signed};
@@ -25,7 +27,7 @@ const JOURNAL: Table = Table("journal");
 
 /// No fellow has this name: a name is not empty.
 const ROLLED_BACK: &[u8] = b"";
-const ACTIVATION: &[u8] = b"quorum-key-activated";
+const FOLLOWED: &[u8] = b"followed";
 /// Most shares looked at; a ceremony that failed late leaves one behind.
 const SHARES_MAX: usize = 1024;
 
@@ -170,14 +172,26 @@ pub(crate) fn keep_rollback<S: Store>(store: &S, claim: &Envelope) -> Result<(),
     store.put(FELLOWS, ROLLED_BACK, &claim.to_canonical())
 }
 
-/// The receipt of the key's activation, as it was verified.
-pub(crate) fn activation<S: Store>(store: &S) -> Result<Option<Vec<u8>>, StoreError> {
-    store.get(JOURNAL, ACTIVATION)
+/// What is known of the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub(crate) struct FollowedV1 {
+    /// Every leaf before this one was read.
+    #[n(0)]
+    pub(crate) next: u64,
+    /// What is in force there. No receipt is needed for it again.
+    #[n(1)]
+    pub(crate) trust: TrustV1,
 }
 
-/// Keeps the receipt of the key's activation.
-pub(crate) fn keep_activation<S: Store>(store: &S, receipt: &str) -> Result<(), StoreError> {
-    store.put(JOURNAL, ACTIVATION, receipt.as_bytes())
+/// How far the journal was followed.
+pub(crate) fn followed<S: Store>(store: &S) -> Result<Option<FollowedV1>, KeptError> {
+    store.read(|view| row(view, JOURNAL, FOLLOWED, "roster in force"))
+}
+
+/// Keeps how far the journal was followed.
+pub(crate) fn keep_followed<S: Store>(store: &S, followed: &FollowedV1) -> Result<(), StoreError> {
+    store.put(JOURNAL, FOLLOWED, &followed.to_canonical())
 }
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ pub enum FatalCause {
     /// Another process has opened the outbox since this one did (FAULTS 55).
     #[error("another process writes this outbox")]
     AnotherWriter,
+    /// Pins and the organism epoch are others: what is kept now is what the next start begins with.
+    #[error("the offline root has acted; the next start is under what is in force now")]
+    RootActed,
 }
 
 /// Raises the cause. Clones raise the same one.

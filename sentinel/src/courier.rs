@@ -4,11 +4,11 @@
 //! nobody's proof: latch and terminal are read from the journal with receipts.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use redlatch_link::store::Store;
-use redlatch_link::transport::{self, Dialer, Failed, NotTrusted, TransportError};
+use redlatch_link::transport::{self, Dialer, Failed, Link, NotTrusted, TransportError};
 use redlatch_link::{PeerIdentity, Role, client_type, world};
 use redlatch_proto::v1;
 use redlatch_proto::v1::authority_client::AuthorityClient;
@@ -34,8 +34,11 @@ const ACTUATOR: &str = "actuator";
 
 /// Links to everybody whom a RED goes to.
 pub(crate) struct Couriers {
-    /// With their names.
-    nodes: BTreeMap<NodeId, (String, Node)>,
+    dialer: Dialer,
+    /// `host:port` by the name of the node.
+    addresses: BTreeMap<String, String>,
+    /// Those of the roster in force that have an address, with their names.
+    nodes: RwLock<BTreeMap<NodeId, (String, Node)>>,
     actuator: Actuator,
 }
 
@@ -61,31 +64,37 @@ impl Couriers {
         nodes: &BTreeMap<String, String>,
         actuator: &str,
     ) -> Result<Couriers, TransportError> {
-        let organism = dialer.identity().organism;
-        let link = |role, name: &str, address: &str| {
-            let refuse = |_| TransportError::NotAnAddress(address.to_owned());
-            let peer = PeerIdentity::new(organism, role, name).map_err(refuse)?;
-            dialer.channel(address, &peer)
-        };
-        let mut clients = BTreeMap::new();
-        for node in &roster.nodes {
-            if let Some(address) = nodes.get(node.name.as_str()) {
-                let link = link(Role::Node, node.name.as_str(), address)?;
-                let client = AuthorityClient::with_interceptor(link.channel(), link.introduction());
-                clients.insert(node.node_id, (node.name.to_string(), client));
-            }
-        }
-        let link = link(Role::Actuator, roster.actuator.name.as_str(), actuator)?;
+        let clients = clients(dialer, roster, nodes)?;
+        let link = link(
+            dialer,
+            Role::Actuator,
+            roster.actuator.name.as_str(),
+            actuator,
+        )?;
         Ok(Couriers {
-            nodes: clients,
+            dialer: dialer.clone(),
+            addresses: nodes.clone(),
+            nodes: RwLock::new(clients),
             actuator: RedLineClient::with_interceptor(link.channel(), link.introduction()),
         })
     }
 
-    /// The names of all whom it delivers to.
+    /// From here on it delivers to the nodes of this roster.
+    pub(crate) fn follow(&self, roster: &RosterV1) {
+        match clients(&self.dialer, roster, &self.addresses) {
+            Ok(clients) => *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = clients,
+            Err(error) => tracing::error!(%error, "REDs go to the nodes of before"),
+        }
+    }
+
+    fn node(&self, node: NodeId) -> Option<(String, Node)> {
+        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        nodes.get(&node).cloned()
+    }
+
+    /// Every name that there is an address for, and the actuator: all whom it may ever deliver to.
     pub(crate) fn targets(&self) -> impl Iterator<Item = &str> {
-        let nodes = self.nodes.values().map(|(name, _)| name.as_str());
-        nodes.chain([ACTUATOR])
+        self.addresses.keys().map(String::as_str).chain([ACTUATOR])
     }
 
     /// Brings a segment to the actuator; gives what it has stored.
@@ -112,17 +121,38 @@ impl Couriers {
     /// Brings a command to one node. Whatever it answers, it holds a RED from the moment it has read it (D2).
     /// Nothing is counted for a node without an address.
     async fn submit(&self, node: NodeId, command: &RawCommand, metrics: &SentinelMetrics) {
-        let Some((name, client)) = self.nodes.get(&node) else {
+        let Some((name, mut client)) = self.node(node) else {
             return;
         };
         let request = v1::SubmitRequest {
             command: command.to_canonical(),
             receipt_wait_ms: 0,
         };
-        let mut client = client.clone();
         let answer = world::timeout(ATTEMPT, client.submit(request)).await;
-        metrics.delivered(name, Outcome::of(&heard(answer, name)));
+        metrics.delivered(&name, Outcome::of(&heard(answer, &name)));
     }
+}
+
+fn link(dialer: &Dialer, role: Role, name: &str, address: &str) -> Result<Link, TransportError> {
+    let refuse = |_| TransportError::NotAnAddress(address.to_owned());
+    let peer = PeerIdentity::new(dialer.identity().organism, role, name).map_err(refuse)?;
+    dialer.channel(address, &peer)
+}
+
+fn clients(
+    dialer: &Dialer,
+    roster: &RosterV1,
+    addresses: &BTreeMap<String, String>,
+) -> Result<BTreeMap<NodeId, (String, Node)>, TransportError> {
+    let mut clients = BTreeMap::new();
+    for node in &roster.nodes {
+        if let Some(address) = addresses.get(node.name.as_str()) {
+            let link = link(dialer, Role::Node, node.name.as_str(), address)?;
+            let client = AuthorityClient::with_interceptor(link.channel(), link.introduction());
+            clients.insert(node.node_id, (node.name.to_string(), client));
+        }
+    }
+    Ok(clients)
 }
 
 fn heard<T>(

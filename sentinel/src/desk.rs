@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
+use redlatch_link::follow::Trust;
 use redlatch_link::logs::INTENT_ID;
 use redlatch_link::store::Store;
 use redlatch_link::world::{self, Monotonic};
@@ -24,7 +25,8 @@ use redlatch_types::proven::{NotProven, ProvenEvent};
 use redlatch_types::receipt::{self, Receipt, ReceiptError};
 use redlatch_types::records::{ActorKind, ClientIdentityV1, RaiseOrderV1};
 use redlatch_types::{
-    Canonical, Digest, Envelope, LatchNumber, OutboxEpoch, Refusal, Scope, Signed, SigningKey,
+    Canonical, Digest, Envelope, LatchNumber, NodeId, OrganismId, OutboxEpoch, Refusal, Signed,
+    SigningKey,
 };
 use redlatch_watch::beats::BeatCounter;
 use redlatch_watch::outbox::{Effect, Head, Memory, Progress, RedRequest};
@@ -90,14 +92,15 @@ pub(crate) struct Machine {
     pub(crate) latched_at: u64,
     /// Highest state time that is proven.
     pub(crate) state_time: u64,
+    /// What is in force, and whose receipts are believed.
+    pub(crate) trust: Trust,
 }
 
 /// What handlers and drivers share.
 pub(crate) struct Desk<S> {
     pub(crate) store: S,
-    pub(crate) scope: Scope,
+    pub(crate) organism: OrganismId,
     pub(crate) key: SigningKey,
-    pub(crate) policy: Policy,
     /// Everybody who is enrolled; who may order a stop is decided by kind.
     pub(crate) subjects: Vec<ClientIdentityV1>,
     pub(crate) couriers: Couriers,
@@ -122,8 +125,8 @@ impl Machine {
     /// The governance in force, as far as it is proven.
     fn epochs(&self) -> Epochs {
         Epochs {
-            constitution: self.known.constitution_epoch,
-            autonomy: self.known.autonomy_epoch,
+            constitution: self.trust.in_force().constitution.constitution_epoch,
+            autonomy: self.trust.in_force().autonomy_epoch,
         }
     }
 }
@@ -160,9 +163,22 @@ impl<S: Store> Desk<S> {
         Ok(result)
     }
 
+    /// What is in force, and whose receipts are believed.
+    pub(crate) async fn trust(&self) -> Result<Trust, Stopped> {
+        let held = self.machine.lock().await;
+        Ok(held.as_ref().ok_or(Stopped)?.trust.clone())
+    }
+
+    /// What receipts must meet now.
+    async fn policy(&self) -> Result<Policy, Stopped> {
+        let held = self.machine.lock().await;
+        Ok(held.as_ref().ok_or(Stopped)?.trust.policy().clone())
+    }
+
     /// The verdict on the intent of a freeze receipt, sealed.
     pub(crate) async fn evaluate(self: &Arc<Self>, text: &str) -> Result<Envelope, NoVerdict> {
-        let freeze = freeze(text, &self.policy)?;
+        let policy = self.policy().await.map_err(|Stopped| NoVerdict::Stopping)?;
+        let freeze = freeze(text, &policy)?;
         let mut held = self.machine.lock().await;
         let machine = held.as_mut().ok_or(NoVerdict::Stopping)?;
         machine.state_time = machine.state_time.max(freeze.proven_at);
@@ -229,7 +245,7 @@ impl<S: Store> Desk<S> {
         let refused = |refusal, why| NotObeyed::Refused { refusal, why };
         let envelope = Envelope::from_canonical(order)
             .map_err(|_| refused(Refusal::NotCanonical, "the order cannot be read"))?;
-        if envelope.scope.organism_id != self.scope.organism_id {
+        if envelope.scope.organism_id != self.organism {
             return Err(refused(Refusal::WrongOrganism, "for another organism"));
         }
         let officer = |it: &&ClientIdentityV1| {
@@ -348,6 +364,24 @@ impl<S: Store> Desk<S> {
         run.map(drop)
     }
 
+    /// What is in force has changed: REDs go to the nodes that there are now. True: the root has acted, and
+    /// nothing more is said before the next start.
+    pub(crate) async fn follow(self: &Arc<Self>, trust: &Trust) -> Result<bool, Stopped> {
+        let roster = &trust.in_force().roster;
+        self.couriers.follow(roster);
+        let nodes: Vec<NodeId> = roster.nodes.iter().map(|it| it.node_id).collect();
+        let input = self.input(|machine, now, out| {
+            let before = machine.trust.in_force();
+            let acted = before.root_acts != trust.in_force().root_acts;
+            if before.roster.roster_epoch != roster.roster_epoch {
+                machine.outbox.handle_roster(&nodes, now, out);
+            }
+            machine.trust = trust.clone();
+            acted
+        });
+        input.await
+    }
+
     /// State time that a majority is at.
     pub(crate) async fn state_time(self: &Arc<Self>, state_time: u64) -> Result<(), Stopped> {
         let mut held = self.machine.lock().await;
@@ -369,8 +403,9 @@ impl<S: Store> Desk<S> {
         machine.known.next = machine.known.next.max(next);
         let known = machine.known;
         if keep {
-            let store = self.store.clone();
-            let kept = world::blocking(move || store::keep_known(&store, &known)).await;
+            let (store, trust) = (self.store.clone(), machine.trust.kept().clone());
+            let kept = world::blocking(move || store::keep_known(&store, &known, Some(&trust)));
+            let kept = kept.await;
             if let Err(error) = kept {
                 driver::fatal(&self.alarm, &error);
                 *held = None;
@@ -402,7 +437,7 @@ impl<S: Store> Desk<S> {
         let mut held = self.machine.lock().await;
         let machine = held.as_mut().ok_or(Stopped)?;
         let beat = machine.beats.next(&machine.outbox);
-        Ok(Envelope::seal(self.scope, &self.key, &beat))
+        Ok(Envelope::seal(machine.trust.scope(), &self.key, &beat))
     }
 
     /// 32 fresh bytes.
@@ -419,7 +454,7 @@ impl<S: Store> Desk<S> {
     }
 }
 
-/// Takes in what an event says of governance and of this sentinel's outbox. Leaves may be read again, so
+/// Takes in what an event says of latches and of this sentinel's outbox. Leaves may be read again, so
 /// nothing goes back. Says whether it was the next latch.
 fn learn(known: &mut KnownV1, event: &Event, own: redlatch_types::PublicKey) -> bool {
     let mut advance = |number, root| {
@@ -440,28 +475,17 @@ fn learn(known: &mut KnownV1, event: &Event, own: redlatch_types::PublicKey) -> 
             }
         }
         Event::RedChained(number, root) => advance(*number, *root),
-        Event::EpochPublished(epoch) => {
-            known.autonomy_epoch = known.autonomy_epoch.max(epoch.autonomy_epoch);
-            known.constitution_epoch = known.constitution_epoch.max(epoch.constitution_epoch);
-        }
         _ => {}
     }
     false
 }
 
 /// What is known before the first leaf is read.
-pub(crate) fn at_genesis(genesis: &redlatch_types::records::GenesisV1) -> KnownV1 {
-    let active = genesis.activations.last();
-    KnownV1 {
-        next: 0,
-        latches: LatchNumber(0),
-        watermark: Head::ZERO,
-        autonomy_epoch: active
-            .map(|it| it.activated_autonomy_epoch)
-            .unwrap_or_default(),
-        constitution_epoch: genesis.constitution.constitution_epoch,
-    }
-}
+pub(crate) const NOTHING_KNOWN: KnownV1 = KnownV1 {
+    next: 0,
+    latches: LatchNumber(0),
+    watermark: Head::ZERO,
+};
 
 fn request(order: &RaiseOrderV1, issued_at: u64) -> RedRequest {
     let mut verbs = order.verbs.clone();

@@ -74,7 +74,7 @@ pub(crate) async fn run_judge<S: Store>(
             }
             verdict::Effect::State(verdict) => {
                 desk.metrics.judged(verdict.verdict.word());
-                said = Ok(Envelope::seal(desk.scope, &desk.key, &*verdict));
+                said = Ok(Envelope::seal(machine.trust.scope(), &desk.key, &*verdict));
             }
             verdict::Effect::Silent(silence) => {
                 desk.metrics.judged(SILENT);

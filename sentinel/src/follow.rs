@@ -14,9 +14,9 @@ use redlatch_link::follow::{Batch, Follower, News, Wanted, read_point};
 use redlatch_link::store::Store;
 use redlatch_link::world::{self, Monotonic};
 use redlatch_types::event::Event;
-use redlatch_types::records::RosterV1;
 use redlatch_watch::outbox::Memory;
 
+use crate::alarm::FatalCause;
 use crate::courier::NoAnswer;
 use crate::desk::{Desk, Stopped};
 use crate::metrics::Outcome;
@@ -84,7 +84,6 @@ fn wanted(event: &Event) -> Wanted {
         | Event::SafetyTerminal(..)
         | Event::OutboxAcknowledged(..)
         | Event::GroundsReset(..)
-        | Event::EpochPublished(..)
         | Event::Authorized(..) => Wanted::Proof,
         _ => Wanted::No,
     }
@@ -94,7 +93,6 @@ fn wanted(event: &Event) -> Wanted {
 pub(crate) async fn journal<S: Store>(
     desk: Arc<Desk<S>>,
     mut follower: Follower,
-    roster: RosterV1,
     condition: Condition,
 ) {
     let mut kept = follower.position();
@@ -109,7 +107,7 @@ pub(crate) async fn journal<S: Store>(
                 }
                 let due = compared.is_none_or(|at| at.elapsed() >= COMPARE);
                 if batch.at_end && due {
-                    match compare(&desk, &mut follower, &roster).await {
+                    match compare(&desk, &mut follower).await {
                         Ok(true) => {
                             compared = Some(Monotonic::now());
                             condition.met();
@@ -142,21 +140,28 @@ async fn take_in<S: Store>(
             desk.heard(event).await?;
         }
     }
-    let keep = !batch.news.is_empty() || batch.next >= kept.saturating_add(KEEP_EVERY);
+    let acted = match &batch.trust {
+        Some(trust) => desk.follow(trust).await?,
+        None => false,
+    };
+    let keep = batch.trust.is_some()
+        || !batch.news.is_empty()
+        || batch.next >= kept.saturating_add(KEEP_EVERY);
     desk.read_to(batch.next, keep).await?;
     if keep {
         *kept = batch.next;
+    }
+    if acted {
+        desk.alarm.raise(FatalCause::RootActed);
+        return Err(Stopped);
     }
     Ok(())
 }
 
 /// Compares what was read with what a majority vouches for; false: there is more to read.
-async fn compare<S: Store>(
-    desk: &Arc<Desk<S>>,
-    follower: &mut Follower,
-    roster: &RosterV1,
-) -> Result<bool, Stopped> {
+async fn compare<S: Store>(desk: &Arc<Desk<S>>, follower: &mut Follower) -> Result<bool, Stopped> {
     let nonce = desk.draw().await?;
+    let roster = &follower.trust().in_force().roster;
     let point = read_point(follower.nodes(), roster, nonce, COMPARE_DEADLINE).await;
     let point = match point {
         Ok(point) => point,
@@ -170,6 +175,11 @@ async fn compare<S: Store>(
         return Ok(false);
     }
     let (known, latched_at) = desk.known().await?;
+    let in_force = follower.trust().in_force();
+    if point.is_beyond(in_force) {
+        follower.reread(in_force.next);
+        return Ok(false);
+    }
     if known.latches < point.latches {
         follower.reread(latched_at);
         return Ok(false);

@@ -15,15 +15,14 @@ use std::sync::Arc;
 use rand_chacha::ChaCha20Rng;
 use redlatch_link::Role;
 use redlatch_link::diagnostics::{Readiness, Registry};
-use redlatch_link::follow::Follower;
-use redlatch_link::nodes;
+use redlatch_link::follow::{Follower, Trust};
 use redlatch_link::store::Store;
 use redlatch_link::transport::{
     self, Credentials, Dialer, Limits, Listener, Routes, TransportError,
 };
 use redlatch_link::world::{self, JoinHandle, Monotonic};
 use redlatch_types::policy::Policy;
-use redlatch_types::records::GenesisV1;
+use redlatch_types::records::{GenesisV1, RosterV1};
 use redlatch_types::{Envelope, NodeId, Scope, Signed, SigningKey};
 use redlatch_watch::beats::BeatCounter;
 use redlatch_watch::outbox::{self, Corrupt, Writer};
@@ -33,7 +32,7 @@ use tokio::sync::{Mutex, Notify, watch};
 
 use crate::alarm::Alarm;
 use crate::courier::Couriers;
-use crate::desk::{Desk, Machine, at_genesis};
+use crate::desk::{Desk, Machine, NOTHING_KNOWN, Stopped};
 use crate::driver;
 use crate::follow;
 use crate::metrics::SentinelMetrics;
@@ -96,7 +95,7 @@ impl SentinelProcess {
             .condition("actuator", "the actuator has not answered yet");
         let genesis = own_genesis(&parts)?;
         let dialer = Dialer::new(parts.credentials.clone());
-        let members = nodes::members(&genesis.roster, &parts.nodes);
+        let addresses = parts.nodes.clone();
         let listener = Listener::bind(
             parts.address,
             &parts.credentials,
@@ -105,10 +104,10 @@ impl SentinelProcess {
         )
         .await?;
         let address = listener.address();
-        let policy = parts.policy.clone();
         let (desk, generation) = assemble(parts, &genesis, &dialer).await?;
         let next = desk.read_to(0, false).await.map_or(0, |known| known.next);
-        let follower = Follower::new(&dialer, &members, policy, next)?;
+        let trust = desk.trust().await.map_err(|Stopped| stopped())?;
+        let follower = Follower::new(&dialer, &addresses, trust, next)?;
         let (stop, stopped) = watch::channel(false);
         let routes = Routes::new().service(SentinelService::server(Arc::clone(&desk)));
         let server = world::spawn(transport::serve(listener, routes, until(stopped)));
@@ -117,7 +116,7 @@ impl SentinelProcess {
             world::spawn(follow::repeat(Arc::clone(&desk))),
             world::spawn(follow::beat(Arc::clone(&desk), beating)),
             world::spawn(follow::show(Arc::clone(&desk))),
-            world::spawn(follow::journal(desk, follower, genesis.roster, compared)),
+            world::spawn(follow::journal(desk, follower, compared)),
         ];
         Ok(SentinelProcess {
             address,
@@ -161,6 +160,10 @@ impl SentinelProcess {
         }
         ended
     }
+}
+
+fn stopped() -> StartFailure {
+    StartFailure::setting("data", "the store failed while starting")
 }
 
 fn of_server<J: std::fmt::Display>(ended: Result<Result<(), TransportError>, J>) -> TransportError {
@@ -216,26 +219,30 @@ async fn assemble<S: Store>(
 ) -> Result<(Arc<Desk<S>>, u64), StartFailure> {
     let store = parts.store.clone();
     let stored = world::blocking(move || store::stored(&store)).await?;
-    let scope = genesis.scope();
+    let trust = Trust::resume(parts.policy, genesis, stored.trust.clone())
+        .map_err(|error| StartFailure::setting("policy", error.to_string()))?;
+    let (scope, roster) = (trust.scope(), trust.in_force().roster.clone());
+    if parts.key.public_key() != roster.sentinel.key {
+        return Err(StartFailure::WrongKey);
+    }
     let judge = Judge::open(
         Identity {
-            pin: genesis.roster.sentinel.pin_digest(),
+            pin: roster.sentinel.pin_digest(),
             verdict_ttl_ms: parts.verdict_ttl_ms,
         },
         parts.rules,
         stored.judgements.iter().map(Vec::as_slice),
     )?;
     let mut effects = Vec::new();
-    let outbox = open_outbox(&stored, &parts.key, scope, genesis, &mut effects);
+    let outbox = open_outbox(&stored, &parts.key, scope, &roster, &mut effects);
     let generation = outbox.generation();
-    let couriers = Couriers::new(dialer, &genesis.roster, &parts.nodes, &parts.actuator)?;
+    let couriers = Couriers::new(dialer, &roster, &parts.nodes, &parts.actuator)?;
     let metrics = SentinelMetrics::new(&parts.metrics, couriers.targets());
     metrics.opened(generation);
     let desk = Arc::new(Desk {
         store: parts.store,
-        scope,
+        organism: scope.organism_id,
         key: parts.key,
-        policy: parts.policy,
         subjects: genesis.subjects.clone(),
         couriers,
         metrics,
@@ -246,9 +253,10 @@ async fn assemble<S: Store>(
             outbox,
             beats: BeatCounter::default(),
             rng: parts.rng,
-            known: stored.known.unwrap_or_else(|| at_genesis(genesis)),
+            known: stored.known.unwrap_or(NOTHING_KNOWN),
             latched_at: 0,
             state_time: genesis.created_at,
+            trust,
         })),
         rescheduled: Notify::new(),
         news: Notify::new(),
@@ -265,10 +273,10 @@ fn open_outbox(
     stored: &Stored,
     key: &SigningKey,
     scope: Scope,
-    genesis: &GenesisV1,
+    roster: &RosterV1,
     effects: &mut Vec<outbox::Effect>,
 ) -> Outbox {
-    let nodes: Vec<NodeId> = genesis.roster.nodes.iter().map(|it| it.node_id).collect();
+    let nodes: Vec<NodeId> = roster.nodes.iter().map(|it| it.node_id).collect();
     let writer = || Writer {
         scope,
         key: SigningKey::from_seed(*key.seed()),

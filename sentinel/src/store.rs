@@ -4,10 +4,9 @@
 //! second process on the same store stops the first one at its next write (FAULTS 55).
 
 use minicbor::{Decode, Encode};
+use redlatch_link::follow::TrustV1;
 use redlatch_link::store::{Reader, Store, StoreError, Table, Writer};
-use redlatch_types::{
-    AutonomyEpoch, Canonical, ConstitutionEpoch, Digest, LatchNumber, OutboxEpoch,
-};
+use redlatch_types::{Canonical, Digest, LatchNumber, OutboxEpoch};
 use redlatch_watch::outbox::{Found, Head, Keep, OutboxStateV1, Write};
 use redlatch_watch::verdict::JudgementV1;
 
@@ -19,6 +18,7 @@ const JOURNAL: Table = Table("journal");
 
 const STATE: &[u8] = b"state";
 const KNOWN: &[u8] = b"known";
+const TRUST: &[u8] = b"trust";
 /// Rows looked at in one go.
 const PAGE: usize = 1_024;
 
@@ -49,12 +49,6 @@ pub struct KnownV1 {
     /// The last RED of this sentinel that the journal latched in order.
     #[n(2)]
     pub watermark: Head,
-    /// Autonomy epoch in force there.
-    #[n(3)]
-    pub autonomy_epoch: AutonomyEpoch,
-    /// Constitution in force there.
-    #[n(4)]
-    pub constitution_epoch: ConstitutionEpoch,
 }
 
 /// Everything, as it was found.
@@ -63,6 +57,7 @@ pub(crate) struct Stored {
     pub(crate) outbox: Found,
     pub(crate) judgements: Vec<Vec<u8>>,
     pub(crate) known: Option<KnownV1>,
+    pub(crate) trust: Option<TrustV1>,
     /// Nothing was ever written here.
     pub(crate) is_new: bool,
 }
@@ -92,10 +87,16 @@ pub(crate) fn stored<S: Store>(store: &S) -> Result<Stored, KeptError> {
         let known = known
             .transpose()
             .map_err(|_| KeptError::Unreadable("place in the journal"))?;
+        let trust = view.get(JOURNAL, TRUST)?;
+        let trust = trust.map(|bytes| TrustV1::from_canonical(&bytes));
+        let trust = trust
+            .transpose()
+            .map_err(|_| KeptError::Unreadable("roster in force"))?;
         Ok(Stored {
             outbox: Found { state, entries },
             judgements,
             known,
+            trust,
             is_new,
         })
     })
@@ -189,9 +190,18 @@ pub(crate) fn obey<S: Store>(
     Ok(store.put(ORDERS, &order.0, &key(number))?)
 }
 
-/// Remembers how far the journal was taken in.
-pub(crate) fn keep_known<S: Store>(store: &S, known: &KnownV1) -> Result<(), KeptError> {
-    Ok(store.put(JOURNAL, KNOWN, &known.to_canonical())?)
+/// Remembers how far the journal was taken in, and whom to believe from there on if that has changed.
+pub(crate) fn keep_known<S: Store>(
+    store: &S,
+    known: &KnownV1,
+    trust: Option<&TrustV1>,
+) -> Result<(), KeptError> {
+    store.write(|view| {
+        if let Some(trust) = trust {
+            view.put(JOURNAL, TRUST, &trust.to_canonical())?;
+        }
+        Ok(view.put(JOURNAL, KNOWN, &known.to_canonical())?)
+    })
 }
 
 #[cfg(test)]
@@ -269,10 +279,8 @@ mod tests {
             next: 7,
             latches: LatchNumber(1),
             watermark: Head::ZERO,
-            autonomy_epoch: AutonomyEpoch(2),
-            constitution_epoch: ConstitutionEpoch(1),
         };
-        keep_known(&store, &known).unwrap();
+        keep_known(&store, &known, None).unwrap();
         obey(&store, &Digest::of(b"order"), OutboxEpoch(3)).unwrap();
         drop(store);
         disk.crash();

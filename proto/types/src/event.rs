@@ -415,6 +415,17 @@ impl Event {
         )
     }
 
+    /// Whether somebody may do more after it, or is believed more: what nodes alone do not prove.
+    pub fn widens_trust(&self) -> bool {
+        matches!(
+            self,
+            Event::GroundsReset(..)
+                | Event::RosterChanged(..)
+                | Event::NodeRejoined(..)
+                | Event::ConstitutionAmended(..)
+        )
+    }
+
     /// Whether a head over this event is always cosigned, whatever the node holds (D2).
     pub fn is_stop(&self) -> bool {
         matches!(

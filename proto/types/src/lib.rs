@@ -21,6 +21,7 @@ pub mod codec;
 pub mod command;
 pub mod event;
 pub mod ids;
+pub mod in_force;
 pub mod limits;
 pub mod mandate;
 pub mod merkle;

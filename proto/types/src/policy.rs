@@ -28,6 +28,7 @@ use thiserror::Error;
 use crate::bytes::PublicKey;
 use crate::checkpoint::{Origin, Stage};
 use crate::note::{Algorithm, KeyError, VerifierKey};
+use crate::records::RosterV1;
 
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -224,6 +225,46 @@ impl Policy {
             members,
         };
         Policy::new(logs, nodes, (!witnesses.is_empty()).then_some(group))
+    }
+
+    /// The policy of the same journal under another roster: its voters, and its verifiers as
+    /// witnesses where this policy asks for witnesses.
+    ///
+    /// # Errors
+    /// [`PolicyError`] as for [`Policy::of_roster`].
+    pub fn under(&self, roster: &RosterV1) -> Result<Policy, PolicyError> {
+        let nodes = roster.voters().map(|node| NodeKeys {
+            label: node.name.to_string(),
+            log: node.log_key,
+            cosigner: node.cosigner_key,
+        });
+        let witnesses = roster.verifiers.iter().map(|verifier| WitnessKey {
+            label: verifier.verifier_id.to_string(),
+            key: verifier.witness_key,
+        });
+        let witnesses: Vec<WitnessKey> = match self.witnesses {
+            Some(_) => witnesses.collect(),
+            None => Vec::new(),
+        };
+        Policy::of_roster(&self.origin, &nodes.collect::<Vec<_>>(), &witnesses)
+    }
+
+    /// Whether its keys are those of this roster.
+    pub fn is_of(&self, roster: &RosterV1) -> bool {
+        let keys = |members: &[Member]| members.iter().map(|it| *it.key.key()).collect();
+        let voters: BTreeSet<PublicKey> = roster.voters().map(|it| it.cosigner_key).collect();
+        let logs: BTreeSet<PublicKey> = roster.voters().map(|it| it.log_key).collect();
+        let verifiers = roster.verifiers.iter().map(|it| it.witness_key);
+        let verifiers: BTreeSet<PublicKey> = verifiers.collect();
+        let own_logs: BTreeSet<PublicKey> = self.logs.iter().map(|it| *it.key()).collect();
+        let own_nodes: BTreeSet<PublicKey> = keys(&self.nodes.members);
+        let witnesses = self.witnesses.as_ref();
+        own_nodes == voters
+            && own_logs == logs
+            && witnesses.is_none_or(|group| {
+                let own: BTreeSet<PublicKey> = keys(&group.members);
+                own == verifiers
+            })
     }
 
     /// Whose heads it judges.

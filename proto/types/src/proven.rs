@@ -6,7 +6,8 @@
 //!
 //! Sentinel and actuator obey no node: what moves them on (a latch, a stored attempt, the end
 //! of a stop) is a leaf that a majority of the roster's nodes vouches for (DESIGN D4). Negative
-//! facts and freezes need the nodes alone, positive markers the policy's whole quorum.
+//! facts and freezes need the nodes alone; positive markers, and what opens a freeze or changes
+//! whom one believes, need the policy's whole quorum.
 //!
 //! That a leaf stands in the journal does not say what came after it.
 
@@ -42,7 +43,7 @@ impl ProvenEvent {
     /// [`NotProven`] if the leaf is no event or the receipt does not hold.
     pub fn of(receipt: &Receipt, policy: &Policy) -> Result<ProvenEvent, NotProven> {
         let event = Event::from_canonical(&receipt.leaf)?;
-        let demand = if event.is_positive_marker() {
+        let demand = if event.is_positive_marker() || event.widens_trust() {
             Demand::Quorum
         } else {
             Demand::Nodes

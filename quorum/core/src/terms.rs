@@ -1,11 +1,12 @@
 //! What a ballot is judged by: the terms in force, the verifier's own seat, the frozen intent.
 //!
-//! These are inputs. Whoever makes them has verified the genesis or the receipts they come
+//! These are inputs, and those of the genesis only as long as nothing else is in force ([`InForceV1`]). Whoever makes them has verified the genesis or the receipts they come
 //! from; nothing here reads a wire.
 
 use std::collections::BTreeSet;
 
 use redlatch_types::event::Event;
+use redlatch_types::in_force::InForceV1;
 use redlatch_types::records::{
     CANONICALIZATION_VERSION, GenesisV1, IndependenceSpecV1, KeyConfirmationV1, RosterV1,
     RosterVerifier, SovereignActionIntentV1,
@@ -63,6 +64,7 @@ pub struct Terms {
     roster: RosterV1,
     independence: IndependenceSpecV1,
     floors: Floors,
+    constitution_digest: Digest,
     quorum_signature_required: bool,
     quorum_key: Option<QuorumKey>,
 }
@@ -73,16 +75,38 @@ impl Terms {
     /// # Errors
     /// [`BadTerms`] unless four distinct verifiers with distinct good keys stand in it.
     pub fn of_genesis(genesis: &GenesisV1) -> Result<Terms, BadTerms> {
-        check_verifiers(&genesis.roster)?;
-        let independence = genesis.constitution.independence_spec.clone();
+        Terms::in_force(&InForceV1::of_genesis(genesis))
+    }
+
+    /// The terms of what is in force, as far as it is proven: roster, kernel, constitution, key.
+    ///
+    /// # Errors
+    /// [`BadTerms`] as for [`Terms::of_genesis`].
+    pub fn in_force(known: &InForceV1) -> Result<Terms, BadTerms> {
+        check_verifiers(&known.roster)?;
+        let independence = known.constitution.independence_spec.clone();
+        let key = known.quorum_key.as_ref();
         Ok(Terms {
-            scope: genesis.scope(),
-            roster: genesis.roster.clone(),
-            floors: Floors::of(&genesis.kernel, &independence),
+            scope: known.scope,
+            roster: known.roster.clone(),
+            floors: Floors::of(&known.kernel, &independence),
             independence,
-            quorum_signature_required: genesis.constitution.quorum_signature_required,
-            quorum_key: None,
+            constitution_digest: known.constitution.digest(),
+            quorum_signature_required: known.constitution.quorum_signature_required,
+            quorum_key: key.map(|key| QuorumKey {
+                epoch: key.epoch,
+                group_key: key.group_key,
+                public_key_package_digest: key.public_key_package_digest,
+            }),
         })
+    }
+
+    /// Whether an intent was frozen under these terms. A vote on any other would name terms that
+    /// do not hold for it.
+    pub fn govern(&self, intent: &SovereignActionIntentV1) -> bool {
+        intent.constitution_digest == self.constitution_digest
+            && intent.independence_spec_digest == self.independence.digest()
+            && intent.quorum_policy_digest == self.quorum_policy_digest()
     }
 
     /// The same terms with this quorum key in force.

@@ -221,7 +221,18 @@ impl Verifier {
             return Err(Refused::SelfAuthorization);
         }
         self.check_in_force(intent)?;
+        if !self.terms.govern(intent) || !self.is_seated() {
+            return Err(Refused::StaleRoster);
+        }
         self.current_share().map(|_| ()).ok_or(Refused::StaleRoster)
+    }
+
+    /// Whether its seat in the roster in force is the one that it has a key for.
+    fn is_seated(&self) -> bool {
+        let found = self.terms.roster().verifier(&self.seat.verifier_id);
+        found.is_some_and(|it| {
+            it.vote_key == self.seat.key.public_key() && it.identifier == self.seat.identifier
+        })
     }
 
     /// Neither expired nor fenced, as far as proofs have told.

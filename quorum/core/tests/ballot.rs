@@ -6,7 +6,10 @@ mod world;
 
 use redlatch_ballot::coordinator::{Abstention, AnswerFault};
 use redlatch_ballot::messages::*;
+use redlatch_ballot::verifier::Asked;
 use redlatch_ballot::*;
+use redlatch_types::event::Event;
+use redlatch_types::in_force::{ActiveKeyV1, InForceV1};
 use redlatch_types::records::*;
 use redlatch_types::sign::{Record, preimage, verify};
 use redlatch_types::*;
@@ -442,6 +445,75 @@ fn a_changed_roster_ends_the_ballot_as_stale() {
     };
     let verdicts = court.drive(&frozen, &mut coordinator, steps, &mut script);
     assert_eq!(verdicts.abstained, Some(Abstention::StaleRoster));
+}
+
+/// What is in force in the journal of this court.
+fn in_force(court: &Court) -> InForceV1 {
+    let Event::Bootstrapped(genesis, _) = &court.world.events[0] else {
+        panic!("it begins with the genesis");
+    };
+    let key = court.terms.quorum_key().unwrap();
+    InForceV1 {
+        quorum_key: Some(ActiveKeyV1 {
+            epoch: key.epoch,
+            group_key: key.group_key,
+            public_key_package_digest: key.public_key_package_digest,
+        }),
+        ..InForceV1::of_genesis(genesis)
+    }
+}
+
+#[test]
+fn a_vote_is_cast_under_the_terms_in_force_and_in_the_own_seat_only() {
+    type Change = fn(&mut InForceV1);
+    let changes: [(&str, Change, bool); 5] = [
+        ("nothing", |_| {}, true),
+        (
+            "another constitution",
+            |it| {
+                it.constitution
+                    .objectives_non_goals
+                    .push(Text::lossy("more"))
+            },
+            false,
+        ),
+        (
+            "another independence rule",
+            |it| {
+                let spec = &mut it.constitution.independence_spec;
+                spec.blind_isolation_policy_digest = Digest::of(b"another");
+            },
+            false,
+        ),
+        (
+            "another key in the seat",
+            |it| it.roster.verifiers[0].vote_key = key(201).public_key(),
+            false,
+        ),
+        (
+            "another verifier in the seat",
+            |it| it.roster.verifiers[0].verifier_id = "vz".parse().unwrap(),
+            false,
+        ),
+    ];
+    for (what, change, votes) in changes {
+        let mut court = Court::new();
+        let frozen = court.freeze(1);
+        let mut known = in_force(&court);
+        change(&mut known);
+        let terms = Terms::in_force(&known).unwrap();
+        let desk = &mut court.desks[0];
+        let share = desk.sealed_share().unwrap();
+        let share = share.activate(terms.quorum_key().unwrap()).unwrap();
+        desk.machine.as_mut().unwrap().adopt(terms, Some(share));
+        let asked = Asked {
+            term: 1,
+            fresh: Digest::of(b"fresh"),
+        };
+        let said = desk.packet(&frozen, asked, approve(0));
+        let expected = (!votes).then_some(Refused::StaleRoster);
+        assert_eq!(said.err(), expected, "{what}");
+    }
 }
 
 #[test]

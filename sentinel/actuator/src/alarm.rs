@@ -8,6 +8,9 @@ pub enum FatalCause {
     /// Something could not be made durable.
     #[error("the store failed: {0}")]
     Storage(String),
+    /// Pins and the organism epoch are others: what is kept now is what the next start begins with.
+    #[error("the offline root has acted; the next start is under what is in force now")]
+    RootActed,
 }
 
 /// Raises the cause. Clones raise the same one.

@@ -11,11 +11,12 @@
 //! away for good and the process ends.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
+use redlatch_link::follow::Trust;
 use redlatch_link::nodes::Nodes;
 use redlatch_link::store::Store;
 use redlatch_link::world::{self, Monotonic};
@@ -23,15 +24,15 @@ use redlatch_types::event::{Accepted, ChainPlace, Event, Ground};
 use redlatch_types::proven::ProvenEvent;
 use redlatch_types::records::SovereignActionIntentV1;
 use redlatch_types::{
-    Canonical, Digest, Envelope, GroundNumber, IntentDigest, LatchNumber, OutboxEpoch, Refusal,
-    Scope, SigningKey,
+    Canonical, Digest, Envelope, GroundNumber, IntentDigest, LatchNumber, Refusal, Scope,
+    SigningKey,
 };
 use tokio::sync::{Mutex, Notify};
 
 use crate::alarm::Alarm;
 use crate::attempts::{self, Attempts, LatchRefused};
 use crate::driver;
-use crate::hold::{self, Hold, LiveGrounds, NotNarrowed, SeenV1};
+use crate::hold::{self, Hold, LiveGrounds, NOTHING_SEEN, NotNarrowed, SeenV1};
 use crate::metrics::ActuatorMetrics;
 use crate::store::{self, KnownV1};
 use crate::verify_red::{NotAuthentic, RedVerifier};
@@ -84,10 +85,10 @@ pub(crate) struct Machine {
     pub(crate) attempts: Attempts,
     rng: ChaCha20Rng,
     intents: Intents,
-    /// The ground of every latch that is not reset.
-    grounds: BTreeMap<LatchNumber, Ground>,
+    /// Every ground that is not reset.
+    grounds: BTreeMap<GroundNumber, Ground>,
     /// What became of grounds and is not kept yet.
-    fresh: Vec<(LatchNumber, Option<Ground>)>,
+    fresh: Vec<(GroundNumber, Option<Ground>)>,
     /// Every latch up to here is proven.
     latches: LatchNumber,
     /// Where the last of them stands; the beginning, if that is not known.
@@ -102,13 +103,9 @@ impl Machine {
         hold: Hold,
         attempts: Attempts,
         rng: ChaCha20Rng,
-        grounds: BTreeMap<LatchNumber, Ground>,
+        grounds: BTreeMap<GroundNumber, Ground>,
         known: Option<KnownV1>,
     ) -> Machine {
-        let none = SeenV1 {
-            number: OutboxEpoch(0),
-            root: Digest::ZERO,
-        };
         Machine {
             hold,
             attempts,
@@ -118,7 +115,7 @@ impl Machine {
             fresh: Vec::new(),
             latches: known.map(|known| known.latches).unwrap_or_default(),
             latched_at: 0,
-            watermark: known.map_or(none, |known| known.watermark),
+            watermark: known.map_or(NOTHING_SEEN, |known| known.watermark),
             open: BTreeMap::new(),
         }
     }
@@ -130,7 +127,8 @@ pub(crate) struct Desk<S> {
     pub(crate) scope: Scope,
     pub(crate) key: SigningKey,
     pub(crate) verifier: RedVerifier,
-    pub(crate) nodes: Nodes,
+    /// The nodes of the roster in force.
+    pub(crate) nodes: RwLock<Nodes>,
     pub(crate) alarm: Alarm,
     pub(crate) metrics: ActuatorMetrics,
     pub(crate) begun: Monotonic,
@@ -145,6 +143,19 @@ impl<S: Store> Desk<S> {
     /// Milliseconds of this process's monotonic clock.
     pub(crate) fn now(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The nodes of the roster in force.
+    pub(crate) fn nodes(&self) -> Nodes {
+        self.nodes
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// From here on commands go to these nodes.
+    pub(crate) fn follow(&self, nodes: Nodes) {
+        *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
 
     /// Holds what a segment stops. What is stored after it is the answer to the sentinel.
@@ -217,6 +228,8 @@ impl<S: Store> Desk<S> {
         let mut holding = Vec::new();
         machine.hold.handle_latch(event, &mut holding);
         machine.hold.handle_reset(event, &mut holding);
+        let sentinel = &self.verifier.sentinel;
+        machine.hold.handle_root_act(event, sentinel, &mut holding);
         let mut acting = Vec::new();
         let missing = machine.take_in(event, &self.verifier, self.now(), &mut acting);
         self.run(&mut held, holding, acting).await?;
@@ -251,7 +264,7 @@ impl<S: Store> Desk<S> {
 
     /// Everything before leaf `next` was taken in; keeps what it taught. The place that is kept lies before
     /// every leaf of a latch that is not over, so that a restart reads those again.
-    pub(crate) async fn read_to(&self, next: u64) -> Result<(), Stopped> {
+    pub(crate) async fn read_to(&self, next: u64, trust: Option<&Trust>) -> Result<(), Stopped> {
         let mut held = self.machine.lock().await;
         let machine = held.as_mut().ok_or(Stopped)?;
         let fresh = std::mem::take(&mut machine.fresh);
@@ -261,8 +274,9 @@ impl<S: Store> Desk<S> {
             watermark: machine.watermark,
             latches: machine.latches,
         };
-        let store = self.store.clone();
-        let kept = world::blocking(move || store::keep_known(&store, &known, &fresh)).await;
+        let (store, trust) = (self.store.clone(), trust.map(|it| it.kept().clone()));
+        let keep = move || store::keep_known(&store, &known, &fresh, trust.as_ref());
+        let kept = world::blocking(keep).await;
         if let Err(error) = kept {
             driver::fatal(&self.alarm, &error);
             *held = None;
@@ -377,6 +391,12 @@ impl Machine {
                 self.open.remove(latch);
             }
             Event::GroundsReset(grounds) => self.reset(grounds),
+            Event::RootActed(act, ground, _) => {
+                self.ground(ground);
+                if act.roster.sentinel.key != verifier.sentinel {
+                    self.watermark = NOTHING_SEEN;
+                }
+            }
             _ => {}
         }
         let Machine { attempts, rng, .. } = self;
@@ -390,14 +410,20 @@ impl Machine {
         }
     }
 
+    /// This ground is live.
+    fn ground(&mut self, ground: &Ground) {
+        let known = self.grounds.insert(ground.number, ground.clone());
+        if known.is_none() {
+            self.fresh.push((ground.number, Some(ground.clone())));
+        }
+    }
+
     /// These grounds are live no more. That there were latches on them stays known.
     fn reset(&mut self, numbers: &[GroundNumber]) {
-        let ended = |ground: &Ground| numbers.contains(&ground.number);
-        let ended = self.grounds.iter().filter(|(_, ground)| ended(ground));
-        let ended: Vec<LatchNumber> = ended.map(|(latch, _)| *latch).collect();
-        for latch in ended {
-            self.grounds.remove(&latch);
-            self.fresh.push((latch, None));
+        for number in numbers {
+            if self.grounds.remove(number).is_some() {
+                self.fresh.push((*number, None));
+            }
         }
     }
 
@@ -412,9 +438,7 @@ impl Machine {
             return None;
         };
         let latch = receipt.latch_epoch;
-        if self.grounds.insert(latch, ground.clone()).is_none() {
-            self.fresh.push((latch, Some(ground.clone())));
-        }
+        self.ground(ground);
         // A later one says nothing of one that nobody has shown.
         if latch == self.latches.next() {
             self.latches = latch;

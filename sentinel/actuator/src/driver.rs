@@ -90,9 +90,8 @@ async fn submit<S: Store>(
     let word = metrics::word(&command);
     let command = RawCommand::from(command).to_canonical();
     let (again, no_receipt) = (Again::SameAnswer, Duration::ZERO);
-    let sent = desk
-        .nodes
-        .submit(&command, &again, COMMAND_DEADLINE, no_receipt);
+    let nodes = desk.nodes();
+    let sent = nodes.submit(&command, &again, COMMAND_DEADLINE, no_receipt);
     match sent.await {
         Ok(submitted) => {
             let reply = submitted.accepted();

@@ -17,9 +17,10 @@ use redlatch_link::store::Store;
 use redlatch_link::world::{self, Monotonic};
 use redlatch_types::event::Event;
 use redlatch_types::proven::ProvenEvent;
-use redlatch_types::records::{RosterV1, SovereignActionIntentV1};
+use redlatch_types::records::SovereignActionIntentV1;
 use redlatch_types::{Canonical, Digest, IntentDigest};
 
+use crate::alarm::FatalCause;
 use crate::desk::{Desk, Stopped};
 
 /// Longest time without a look at what is due.
@@ -68,10 +69,10 @@ fn wanted(event: &Event) -> Wanted {
 pub(crate) struct Reader<S> {
     pub(crate) desk: Arc<Desk<S>>,
     pub(crate) follower: Follower,
-    pub(crate) roster: RosterV1,
     pub(crate) rng: ChaCha20Rng,
     pub(crate) condition: Condition,
     kept: u64,
+    root_acts: u64,
     reread: Monotonic,
     compared: Option<Monotonic>,
 }
@@ -80,15 +81,14 @@ impl<S: Store> Reader<S> {
     pub(crate) fn new(
         desk: Arc<Desk<S>>,
         follower: Follower,
-        roster: RosterV1,
         rng: ChaCha20Rng,
         condition: Condition,
     ) -> Reader<S> {
         Reader {
             kept: follower.position(),
+            root_acts: follower.trust().in_force().root_acts,
             desk,
             follower,
-            roster,
             rng,
             condition,
             reread: Monotonic::now(),
@@ -141,10 +141,19 @@ impl<S: Store> Reader<S> {
                 News::Proven(event) => self.hear(event).await?,
             }
         }
+        if batch.trust.is_some() {
+            self.desk.follow(self.follower.nodes().clone());
+        }
         let stops = |(_, news): &(u64, News)| matches!(news, News::Proven(_));
-        if batch.news.iter().any(stops) || batch.next >= self.kept.saturating_add(KEEP_EVERY) {
-            self.desk.read_to(batch.next).await?;
+        let trust = batch.trust.as_deref();
+        let due = batch.next >= self.kept.saturating_add(KEEP_EVERY);
+        if trust.is_some() || due || batch.news.iter().any(stops) {
+            self.desk.read_to(batch.next, trust).await?;
             self.kept = batch.next;
+        }
+        if trust.is_some_and(|it| it.in_force().root_acts != self.root_acts) {
+            self.desk.alarm.raise(FatalCause::RootActed);
+            return Err(Stopped);
         }
         Ok(())
     }
@@ -191,7 +200,8 @@ impl<S: Store> Reader<S> {
         let mut nonce = Digest::ZERO;
         self.rng.fill_bytes(&mut nonce.0);
         let nodes = self.follower.nodes();
-        let point = match read_point(nodes, &self.roster, nonce, DEADLINE).await {
+        let roster = &self.follower.trust().in_force().roster;
+        let point = match read_point(nodes, roster, nonce, DEADLINE).await {
             Ok(point) => point,
             Err(error) => {
                 tracing::debug!(%error, "no majority to ask for the live grounds");
@@ -202,7 +212,11 @@ impl<S: Store> Reader<S> {
             return Ok(());
         }
         let (latches, latched_at) = self.desk.latches().await?;
-        if latches < point.latches {
+        let in_force = self.follower.trust().in_force();
+        if point.is_beyond(in_force) {
+            let from = in_force.next;
+            self.follower.reread(from);
+        } else if latches < point.latches {
             self.follower.reread(latched_at);
         } else if self.desk.narrow(point.size).await? {
             self.condition.met();

@@ -29,7 +29,7 @@ use redlatch_types::proven::ProvenEvent;
 use redlatch_types::records::{
     PermitBeatV1, RedScope, SentinelBeatV1, SentinelLine, SovereignActionIntentV1,
 };
-use redlatch_types::{Bytes, Canonical, Digest, GroundNumber, OutboxEpoch};
+use redlatch_types::{Bytes, Canonical, Digest, GroundNumber, OutboxEpoch, PublicKey};
 
 use crate::verify_red::{AuthenticBeat, AuthenticRed};
 
@@ -83,6 +83,12 @@ pub struct SeenV1 {
     #[n(1)]
     pub root: Digest,
 }
+
+/// Before the first RED of a chain.
+pub(crate) const NOTHING_SEEN: SeenV1 = SeenV1 {
+    number: OutboxEpoch(0),
+    root: Digest::ZERO,
+};
 
 /// What is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -210,10 +216,7 @@ impl Hold {
     /// everything.
     pub fn load(stored: Option<&[u8]>) -> Hold {
         let state = stored.and_then(read).unwrap_or_else(|| HoldStateV1 {
-            seen: SeenV1 {
-                number: OutboxEpoch(0),
-                root: Digest::ZERO,
-            },
+            seen: NOTHING_SEEN,
             roots: BTreeMap::new(),
             held: vec![everything(Cause::NoMemory)],
             narrowed_at_size: 0,
@@ -275,6 +278,30 @@ impl Hold {
             return;
         }
         self.hold_ground(ground);
+        self.store(out);
+    }
+
+    /// Holds what an act of the root freezes. If it replaces the sentinel, a new chain begins: whatever is
+    /// still held for the old one is held by this ground from here on.
+    pub fn handle_root_act(
+        &mut self,
+        event: &ProvenEvent,
+        sentinel: &PublicKey,
+        out: &mut Vec<Effect>,
+    ) {
+        let Event::RootActed(act, ground, _) = event.event() else {
+            return;
+        };
+        self.hold_ground(ground);
+        if act.roster.sentinel.key != *sentinel {
+            let of_chain =
+                |h: &HeldV1| matches!(h.cause, Cause::Red(_) | Cause::Gap(_) | Cause::Fork(_));
+            self.held.retain(|h| !of_chain(h));
+            self.state.seen = NOTHING_SEEN;
+            self.state.roots.clear();
+            self.state.early.clear();
+            self.heard = None;
+        }
         self.store(out);
     }
 

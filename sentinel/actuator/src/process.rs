@@ -10,13 +10,12 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use redlatch_link::diagnostics::{Readiness, Registry};
-use redlatch_link::follow::Follower;
-use redlatch_link::nodes::{self, Nodes};
+use redlatch_link::follow::{Follower, Trust};
 use redlatch_link::store::Store;
 use redlatch_link::transport::{
     self, Credentials, Dialer, Limits, Listener, Routes, TransportError,
@@ -108,7 +107,7 @@ impl ActuatorProcess {
         let hold_server = world::spawn(transport::serve(hold, routes, until(stopped)));
         let alarm = desk.alarm.clone();
         let repeats = world::spawn(follow::repeat(Arc::clone(&desk)));
-        let reader = Reader::new(desk, follower, genesis.roster, reader_rng, grounds);
+        let reader = Reader::new(desk, follower, reader_rng, grounds);
         Ok(ActuatorProcess {
             red_line,
             hold_line,
@@ -207,15 +206,20 @@ async fn assemble<S: Store>(
     genesis: &GenesisV1,
 ) -> Result<(Arc<Desk<S>>, Follower), StartFailure> {
     let dialer = Dialer::new(parts.credentials.clone());
-    let members = nodes::members(&genesis.roster, &parts.nodes);
     let store = parts.store.clone();
     let stored = world::blocking(move || store::stored(&store)).await?;
     let next = stored.known.map_or(0, |known| known.next);
-    let follower = Follower::new(&dialer, &members, parts.policy, next)?;
+    let trust = Trust::resume(parts.policy, genesis, stored.trust.clone())
+        .map_err(|error| StartFailure::setting("policy", error.to_string()))?;
+    let (scope, roster) = (trust.scope(), trust.in_force().roster.clone());
+    if parts.key.public_key() != roster.actuator.key {
+        return Err(StartFailure::WrongKey);
+    }
+    let follower = Follower::new(&dialer, &parts.nodes, trust, next)?;
     let signer = Signer {
-        scope: genesis.scope(),
+        scope,
         key: SigningKey::from_seed(*parts.key.seed()),
-        pin: genesis.roster.actuator.pin_digest(),
+        pin: roster.actuator.pin_digest(),
     };
     let mut effects = Vec::new();
     let machine = machine(stored, signer, parts.rng, &mut effects);
@@ -223,13 +227,13 @@ async fn assemble<S: Store>(
     machine.show(&metrics);
     let desk = Arc::new(Desk {
         store: parts.store,
-        scope: genesis.scope(),
+        scope,
         key: parts.key,
         verifier: RedVerifier {
-            scope: genesis.scope(),
-            sentinel: genesis.roster.sentinel.key,
+            scope,
+            sentinel: roster.sentinel.key,
         },
-        nodes: Nodes::new(&dialer, &members)?,
+        nodes: RwLock::new(follower.nodes().clone()),
         alarm: Alarm::new(),
         metrics,
         begun: Monotonic::now(),

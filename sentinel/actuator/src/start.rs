@@ -101,6 +101,7 @@ impl Fails for StartFailure {
             }
             F::Transport(error) => error.code(),
             F::Kept(KeptError::Store(error)) => error.code(),
+            F::Kept(KeptError::Unreadable(_)) => ExitCode::Error,
             F::Fatal(_) => ExitCode::Error,
         }
     }

@@ -1,13 +1,14 @@
-//! What an actuator keeps: HOLD, attempts, the grounds of latches that are not reset, how far it has read the journal.
+//! What an actuator keeps: HOLD, attempts, the grounds that are not reset, how far it has read the journal.
 //!
 //! HOLD is one row that reads as *everything* whenever it is not exactly what was written (FAULTS 24).
 
 use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
+use redlatch_link::follow::TrustV1;
 use redlatch_link::store::{Pair, Store, StoreError, Table};
 use redlatch_types::event::Ground;
-use redlatch_types::{Canonical, LatchNumber};
+use redlatch_types::{Canonical, GroundNumber, LatchNumber};
 
 use crate::attempts::AttemptV1;
 use crate::hold::SeenV1;
@@ -19,6 +20,7 @@ const JOURNAL: Table = Table("journal");
 
 const STATE: &[u8] = b"state";
 const KNOWN: &[u8] = b"known";
+const TRUST: &[u8] = b"trust";
 /// Rows looked at in one go.
 const PAGE: usize = 1_024;
 
@@ -28,6 +30,9 @@ pub enum KeptError {
     /// The store failed; the process must end.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A row is there and cannot be read.
+    #[error("the {0} in the store cannot be read")]
+    Unreadable(&'static str),
 }
 
 /// What is known of the journal. Everything before `next` has been taken in.
@@ -50,18 +55,21 @@ pub struct KnownV1 {
 pub(crate) struct Stored {
     pub(crate) hold: Option<Vec<u8>>,
     pub(crate) attempts: Vec<Vec<u8>>,
-    pub(crate) grounds: BTreeMap<LatchNumber, Ground>,
+    pub(crate) grounds: BTreeMap<GroundNumber, Ground>,
     pub(crate) known: Option<KnownV1>,
+    pub(crate) trust: Option<TrustV1>,
 }
 
 /// Reads everything. Rows that cannot be read are left out: the journal's leaves lead to them again, and
-/// until then HOLD stays as wide as it is.
+/// until then HOLD stays as wide as it is. Whom to believe is no such row: without the nodes of before it
+/// could not be proven again.
 pub(crate) fn stored<S: Store>(store: &S) -> Result<Stored, KeptError> {
     let attempts = pairs(store, ATTEMPTS)?.into_iter().map(|(_, value)| value);
     let mut grounds = BTreeMap::new();
     let mut whole = true;
     for (key, value) in pairs(store, GROUNDS)? {
-        let number = key.try_into().map(u64::from_be_bytes).map(LatchNumber).ok();
+        let number = key.try_into().map(u64::from_be_bytes).map(GroundNumber);
+        let number = number.ok();
         match (number, Ground::from_canonical(&value).ok()) {
             (Some(number), Some(ground)) => {
                 grounds.insert(number, ground);
@@ -71,6 +79,11 @@ pub(crate) fn stored<S: Store>(store: &S) -> Result<Stored, KeptError> {
     }
     let known = store.get(JOURNAL, KNOWN)?;
     let known = known.and_then(|bytes| KnownV1::from_canonical(&bytes).ok());
+    let trust = store.get(JOURNAL, TRUST)?;
+    let trust = trust.map(|bytes| TrustV1::from_canonical(&bytes));
+    let trust = trust
+        .transpose()
+        .map_err(|_| KeptError::Unreadable("roster in force"))?;
     let complete = whole && known.is_some();
     Ok(Stored {
         hold: store.get(HOLD, STATE)?,
@@ -78,6 +91,7 @@ pub(crate) fn stored<S: Store>(store: &S) -> Result<Stored, KeptError> {
         // Without all of it the journal is read from its beginning.
         grounds: if complete { grounds } else { BTreeMap::new() },
         known: known.filter(|_| whole),
+        trust,
     })
 }
 
@@ -122,14 +136,19 @@ pub(crate) fn forget_attempt<S: Store>(store: &S, latch: LatchNumber) -> Result<
 pub(crate) fn keep_known<S: Store>(
     store: &S,
     known: &KnownV1,
-    grounds: &[(LatchNumber, Option<Ground>)],
+    grounds: &[(GroundNumber, Option<Ground>)],
+    trust: Option<&TrustV1>,
 ) -> Result<(), KeptError> {
     store.write(|view| {
-        for (latch, ground) in grounds {
+        for (number, ground) in grounds {
+            let key = number.0.to_be_bytes();
             match ground {
-                Some(ground) => view.put(GROUNDS, &key(*latch), &ground.to_canonical())?,
-                None => view.delete(GROUNDS, &key(*latch))?,
+                Some(ground) => view.put(GROUNDS, &key, &ground.to_canonical())?,
+                None => view.delete(GROUNDS, &key)?,
             }
+        }
+        if let Some(trust) = trust {
+            view.put(JOURNAL, TRUST, &trust.to_canonical())?;
         }
         Ok(view.put(JOURNAL, KNOWN, &known.to_canonical())?)
     })

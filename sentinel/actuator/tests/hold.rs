@@ -15,7 +15,7 @@ use redlatch_actuator::hold::{
 };
 use redlatch_actuator::verify_red::NotAuthentic;
 use redlatch_types::command::RawCommand;
-use redlatch_types::event::Event;
+use redlatch_types::event::{Event, Ground, GroundCause};
 use redlatch_types::mandate::NegativeVerb;
 use redlatch_types::proven::ProvenEvent;
 use redlatch_types::records::*;
@@ -484,4 +484,46 @@ fn hold_ends_per_latch_and_by_the_proven_reset_of_its_ground_alone() {
         None,
     );
     assert!(bench.actuator.holds(&subject("third")));
+}
+
+#[test]
+fn an_act_of_the_root_holds_everything_and_a_new_sentinel_begins_a_new_chain() {
+    let root_act = |bench: &Bench, sentinel: u8| {
+        let governance = bench.world.governance();
+        let mut roster = governance.roster.clone();
+        roster.sentinel.key = key(sentinel).public_key();
+        let act = RootActV1 {
+            number: 1,
+            previous_kernel_digest: governance.kernel.digest(),
+            kernel: governance.kernel.clone(),
+            roster,
+            old_outbox_root_optional: None,
+            reason: Text::lossy("a test"),
+        };
+        let ground = Ground {
+            number: GroundNumber(5),
+            scopes: vec![RedScope::Everything],
+            cause: GroundCause::RootAct(1),
+        };
+        let envelope = Envelope::seal(bench.world.scope(), &key(journal::ROOT), &act);
+        Event::RootActed(Box::new(act), ground, envelope)
+    };
+    for (sentinel, replaced) in [(SENTINEL, false), (77, true)] {
+        let mut bench = Bench::new();
+        let red = bench.red(subject("agent"));
+        bench.actuator.red(&red, None);
+        let act = root_act(&bench, sentinel);
+        bench.actuator.event(&act, None);
+        bench.actuator.restart();
+        assert!(holds_everything(&bench.actuator.hold));
+        let of_red = |h: &redlatch_actuator::hold::HeldV1| matches!(h.cause, Cause::Red(_));
+        assert_eq!(bench.actuator.hold.held().any(of_red), !replaced);
+        assert_eq!(bench.actuator.hold.seen().number.0, u64::from(!replaced));
+        // Its ground is the only way out, and the only thing that it takes away.
+        bench
+            .actuator
+            .event(&Event::GroundsReset(vec![GroundNumber(5)]), None);
+        assert!(!holds_everything(&bench.actuator.hold));
+        assert_eq!(bench.actuator.hold.held().count(), usize::from(!replaced));
+    }
 }

@@ -1,4 +1,4 @@
-//! Three nodes in front of one pure journal: real commands, real receipts, real signed statuses. They can be
+//! Nodes in front of one pure journal, three of them in its roster: real commands, real receipts, real signed statuses. They can be
 //! switched off together, and remember what each was brought.
 
 use std::collections::BTreeMap;
@@ -41,6 +41,8 @@ struct Shared {
     masking: Option<(u8, &'static str)>,
     /// Its journal ends here for everybody who reads it, though its statuses go on.
     hidden_from: Option<u64>,
+    /// Who cosigns heads; the first is also the log.
+    signers: Vec<u8>,
     /// What each node was brought, by kind of command and node.
     brought: BTreeMap<(&'static str, u8), usize>,
 }
@@ -71,6 +73,7 @@ impl Cluster {
             liar: None,
             masking: None,
             hidden_from: None,
+            signers: vec![1, 2],
             brought: BTreeMap::new(),
         })))
     }
@@ -102,6 +105,11 @@ impl Cluster {
         self.lock().masking = Some((node, word));
     }
 
+    /// From now on these nodes cosign, and no others.
+    pub(crate) fn set_signers(&self, signers: &[u8]) {
+        self.lock().signers = signers.to_vec();
+    }
+
     /// Every node hides its leaves from a position on, or nothing any more.
     pub(crate) fn set_hidden_from(&self, position: Option<u64>) {
         self.lock().hidden_from = position;
@@ -124,10 +132,10 @@ impl Cluster {
         events.filter(|event| event.word() == word).count()
     }
 
-    /// Serves three nodes; their addresses by name.
+    /// Serves three nodes and two that may join; their addresses by name.
     pub(crate) async fn serve(&self, identities: &Identities) -> BTreeMap<String, String> {
         let mut addresses = BTreeMap::new();
-        for node in 1..=3u8 {
+        for node in 1..=5u8 {
             let name = format!("n{node}");
             let own = identities.credentials(Role::Node, &name);
             let roles = [Role::Sentinel, Role::Actuator];
@@ -146,7 +154,7 @@ impl Cluster {
         addresses
     }
 
-    /// The receipt of a leaf under the head of everything, cosigned by two nodes.
+    /// The receipt of a leaf under the head of everything.
     pub(crate) fn receipt(&self, position: u64) -> Option<Receipt> {
         let shared = self.lock();
         let leaves = &shared.world.leaves;
@@ -166,10 +174,11 @@ impl Cluster {
             root: frontier.root(),
         }
         .to_string();
-        let log = SignatureLine::by_log(origin.log_name(), &key(101), &text);
+        let log = key(100 + shared.signers.first()?);
+        let log = SignatureLine::by_log(origin.log_name(), &log, &text);
         let mut head = Note::new(text.clone(), log).ok()?;
         let time_s = shared.world.now() / 1_000;
-        for n in [1, 2u8] {
+        for n in shared.signers.iter().copied() {
             let name = origin.cosigner_name(&format!("n{n}")).ok()?;
             let line = SignatureLine::by_cosigner(name, &key(110 + n), &text, time_s);
             head.add(line.ok()?).ok()?;
@@ -274,10 +283,13 @@ impl Authority for Node {
         &self,
         request: Request<v1::StatusRequest>,
     ) -> Result<Response<v1::StatusResponse>, Status> {
-        if self.up(&request)? == Role::Actuator {
-            let mut shared = self.cluster.lock();
-            *shared.brought.entry(("status", self.node)).or_default() += 1;
-        }
+        let asking = match self.up(&request)? {
+            Role::Actuator => "status",
+            _ => "asked",
+        };
+        let mut shared = self.cluster.lock();
+        *shared.brought.entry((asking, self.node)).or_default() += 1;
+        drop(shared);
         let status = self.status(request.get_ref());
         let scope = self.cluster.lock().genesis.scope();
         let signed = Envelope::seal(scope, &key(120 + self.node), &status);

@@ -13,10 +13,12 @@ use redlatch_link::{PeerIdentity, Role};
 use redlatch_types::{Digest, OrganismId};
 
 /// Fixed roles, whose keys everybody pins.
-const FIXED: [(Role, &str); 5] = [
+const FIXED: [(Role, &str); 7] = [
     (Role::Node, "n1"),
     (Role::Node, "n2"),
     (Role::Node, "n3"),
+    (Role::Node, "n4"),
+    (Role::Node, "n5"),
     (Role::Sentinel, "sentinel"),
     (Role::Actuator, "actuator"),
 ];

@@ -16,6 +16,7 @@ mod line;
 mod parties;
 mod reset;
 mod stop;
+mod trust;
 
 #[path = "../../core/tests/world/mod.rs"]
 mod world;

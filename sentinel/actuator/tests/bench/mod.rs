@@ -168,6 +168,8 @@ impl Actuator {
         let mut out = Vec::new();
         self.hold.handle_latch(&proven, &mut out);
         self.hold.handle_reset(&proven, &mut out);
+        let sentinel = key(SENTINEL).public_key();
+        self.hold.handle_root_act(&proven, &sentinel, &mut out);
         self.run_hold(out);
         let mut out = Vec::new();
         let mut draw = draws(&mut self.draws);

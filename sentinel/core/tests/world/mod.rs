@@ -55,19 +55,7 @@ pub fn policy(scope: Scope) -> Policy {
 /// A receipt in a tree of this one leaf, cosigned by `nodes`.
 pub fn receipt(scope: Scope, event: &Event, nodes: &[u8]) -> Receipt {
     let leaf = event.to_canonical();
-    let head = Checkpoint {
-        origin: origin(scope),
-        size: 1,
-        root: leaf_hash(&leaf),
-    };
-    let text = head.to_string();
-    let name = origin(scope).log_name();
-    let mut head = Note::new(text.clone(), SignatureLine::by_log(name, &key(101), &text)).unwrap();
-    for n in nodes {
-        let name = origin(scope).cosigner_name(&format!("n{n}")).unwrap();
-        let line = SignatureLine::by_cosigner(name, &key(110 + n), &text, 1_800_000_000);
-        head.add(line.unwrap()).unwrap();
-    }
+    let head = head(scope, 1, leaf_hash(&leaf), nodes);
     Receipt {
         leaf,
         proof: TlogProof {
@@ -76,6 +64,22 @@ pub fn receipt(scope: Scope, event: &Event, nodes: &[u8]) -> Receipt {
             head,
         },
     }
+}
+
+/// A head, cosigned by `nodes`.
+pub fn head(scope: Scope, size: u64, root: Digest, nodes: &[u8]) -> Note {
+    let origin = origin(scope);
+    let text = Checkpoint { origin, size, root }.to_string();
+    // The first of them is also the log.
+    let log = key(100 + nodes.first().copied().unwrap_or(1));
+    let line = SignatureLine::by_log(origin.log_name(), &log, &text);
+    let mut head = Note::new(text.clone(), line).unwrap();
+    for n in nodes {
+        let name = origin.cosigner_name(&format!("n{n}")).unwrap();
+        let line = SignatureLine::by_cosigner(name, &key(110 + n), &text, 1_800_000_000);
+        head.add(line.unwrap()).unwrap();
+    }
+    head
 }
 
 thread_local! {
