@@ -71,3 +71,44 @@ impl ProvenEvent {
         self.index
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::StateRootV1;
+    use crate::ids::{GroundNumber, RosterEpoch, TickNumber};
+    use crate::merkle::leaf_hash;
+    use crate::policy::fixtures::Organism;
+    use crate::receipt::TlogProof;
+
+    #[test]
+    fn what_opens_or_widens_needs_the_witnesses_and_what_stops_does_not() {
+        let organism = Organism::production();
+        let proven = |event: &Event, witnesses: &[usize]| {
+            let leaf = event.to_canonical();
+            let checkpoint = organism.checkpoint(1, leaf_hash(&leaf));
+            let proof = TlogProof {
+                index: 0,
+                hashes: Vec::new(),
+                head: organism.head(&checkpoint, &[0, 1], witnesses),
+            };
+            ProvenEvent::of(&Receipt { leaf, proof }, &organism.policy()).is_ok()
+        };
+        let reset = Event::GroundsReset(vec![GroundNumber(1)]);
+        assert!(!proven(&reset, &[]) && !proven(&reset, &[0, 1]));
+        assert!(proven(&reset, &[0, 1, 2]));
+        let root = StateRootV1 {
+            authority_digest: crate::Digest::ZERO,
+            term: 1,
+            index: 1,
+            roster_epoch: RosterEpoch(1),
+            size: 0,
+        };
+        for event in [
+            Event::Ticked(TickNumber(1), 1, Vec::new()),
+            Event::StateRoot(root),
+        ] {
+            assert!(proven(&event, &[]), "{}", event.word());
+        }
+    }
+}
