@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bytes;
+pub mod chain;
 pub mod checkpoint;
 pub mod codec;
 pub mod command;
