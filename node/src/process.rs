@@ -25,7 +25,7 @@ use redlatch_raft::node::{Opened, RaftNode, RaftNodeConfig, StartError};
 use redlatch_raft::proposer::ProposerLimits;
 use redlatch_raft::shared::WallClock;
 use redlatch_types::records::{GenesisV1, RosterV1};
-use redlatch_types::{Envelope, NodeId};
+use redlatch_types::{Envelope, Name, NodeId};
 use tokio::sync::watch;
 
 use crate::clock::ClockFitness;
@@ -109,13 +109,13 @@ impl<E: Engine> NodeProcess<E> {
     /// [`StartFailure`].
     pub async fn start(parts: NodeParts<E>) -> Result<NodeProcess<E>, StartFailure> {
         let conditions = Conditions::new(&parts.readiness);
-        let (node_id, roster) = own_place(&parts)?;
+        let (node, roster) = own_place(&parts)?;
         let (peers, clients) = listeners(&parts).await?;
         let (peers_address, clients_address) = (peers.address(), clients.address());
         let clock = parts.clock.clone();
         let record_key = Arc::clone(&parts.keys.record);
         let metrics = NodeMetrics::new(&parts.metrics);
-        let opened = RaftNode::open(raft_config(parts, node_id, &roster)?).await?;
+        let opened = RaftNode::open(raft_config(parts, node)).await?;
         let (stop, stopped) = watch::channel(false);
         let routes = Routes::new().service(opened.peer_service());
         let peer_server = world::spawn(transport::serve(peers, routes, until(stopped.clone())));
@@ -232,7 +232,7 @@ async fn until(mut stopped: watch::Receiver<bool>) {
 }
 
 /// This node's number and the roster, if certificate and genesis belong together.
-fn own_place<E>(parts: &NodeParts<E>) -> Result<(NodeId, RosterV1), StartFailure> {
+fn own_place<E>(parts: &NodeParts<E>) -> Result<((NodeId, Name), RosterV1), StartFailure> {
     let signed = parts
         .genesis
         .open::<GenesisV1>()
@@ -251,7 +251,7 @@ fn own_place<E>(parts: &NodeParts<E>) -> Result<(NodeId, RosterV1), StartFailure
         .iter()
         .find(|node| identity.role == Role::Node && node.name.as_str() == identity.name)
         .ok_or_else(|| StartFailure::NotANode(identity.short()))?;
-    Ok((node.node_id, genesis.roster.clone()))
+    Ok(((node.node_id, node.name.clone()), genesis.roster.clone()))
 }
 
 async fn listeners<E>(parts: &NodeParts<E>) -> Result<(Listener, Listener), TransportError> {
@@ -268,31 +268,20 @@ async fn listeners<E>(parts: &NodeParts<E>) -> Result<(Listener, Listener), Tran
     Ok((peers, clients))
 }
 
-fn raft_config<E>(
-    parts: NodeParts<E>,
-    node_id: NodeId,
-    roster: &RosterV1,
-) -> Result<RaftNodeConfig<E>, StartFailure> {
-    let mut peers = BTreeMap::new();
-    for (name, address) in parts.peers {
-        let node = roster.nodes.iter().find(|node| node.name.as_str() == name);
-        let node = node.ok_or_else(|| StartFailure::Setting {
-            key: "peers",
-            what: format!("{name} is no node of the roster"),
-        })?;
-        peers.insert(node.node_id, address);
-    }
-    Ok(RaftNodeConfig {
+fn raft_config<E>(parts: NodeParts<E>, (node_id, name): (NodeId, Name)) -> RaftNodeConfig<E> {
+    RaftNodeConfig {
         node_id,
+        name,
         engine: parts.engine,
         genesis: parts.genesis,
         keys: parts.keys,
-        peers,
+        peers: parts.peers,
+        returns: false,
         dialer: Dialer::new(parts.credentials),
         clock: parts.clock,
         timing: parts.timing,
         limits: parts.limits,
-    })
+    }
 }
 
 /// Starts raft, unless the node must stop before.

@@ -86,9 +86,7 @@ impl Fails for StartFailure {
             F::WrongOrganism { .. } | F::SecondGenesis { .. } | F::NotANode(_) => ExitCode::Refused,
             F::Transport(error) => error.code(),
             F::Raft(error) => match error {
-                StartError::RolledBack { .. }
-                | StartError::WrongKeys
-                | StartError::NotInRoster(_) => ExitCode::Refused,
+                StartError::RolledBack { .. } | StartError::WrongKeys => ExitCode::Refused,
                 StartError::Storage(StorageFault::Locked { .. }) => ExitCode::Unavailable,
                 StartError::Genesis | StartError::PeerAddress(_) | StartError::Timing(_) => {
                     ExitCode::Usage

@@ -16,6 +16,9 @@ pub enum FatalCause {
     /// A peer remembers more of this node than its disk holds (D9, fault 13).
     #[error("rolled_back: a peer remembers {0}")]
     RolledBack(PeerRow),
+    /// The roster in force has other keys under this node's number.
+    #[error("the roster in force names other keys for this node")]
+    NotThisNode,
     /// openraft has stopped.
     #[error("consensus stopped: {0}")]
     Consensus(String),

@@ -3,17 +3,21 @@
 //! openraft draws its election timeout once a boot and looks at it at a fixed tick. Two nodes that started
 //! together and lose their leader together would campaign at the same tick again and again, each voting for
 //! itself. Here each node sits out half of its ticks, by a pattern of its own; nothing else of Raft changes,
-//! and a node that sits out still votes.
+//! and a node that sits out still votes. A node without a vote does not campaign at all.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redlatch_link::world;
 use redlatch_types::Digest;
 
 use crate::config::{Raft, Timing};
+use crate::engine::Engine;
+use crate::shared::Shared;
 
 /// Lets this node campaign, or not, tick by tick until openraft stops.
-pub(crate) async fn take_turns(raft: Raft, timing: Timing, own: u64, incarnation: u64) {
+pub(crate) async fn take_turns<E: Engine>(shared: Arc<Shared<E>>, raft: Raft, timing: Timing) {
+    let (own, incarnation) = (shared.own, shared.memory.incarnation());
     // The length of openraft's own tick.
     let tick = Duration::from_millis(timing.heartbeat_ms * 3 / 2);
     let metrics = raft.metrics();
@@ -22,7 +26,7 @@ pub(crate) async fn take_turns(raft: Raft, timing: Timing, own: u64, incarnation
             return;
         }
         raft.runtime_config()
-            .elect(may_campaign(own, incarnation, count));
+            .elect(shared.may_vote() && may_campaign(own, incarnation, count));
         world::sleep(tick).await;
     }
 }

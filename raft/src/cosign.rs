@@ -12,12 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use redlatch_types::checkpoint::{Checkpoint, Origin};
 use redlatch_types::note::{KeyName, SignatureError, SignatureLine};
 use redlatch_types::receipt::{Receipt, TlogProof};
-use redlatch_types::{Digest, SigningKey};
+use redlatch_types::{Digest, RosterEpoch, SigningKey};
 use tokio::sync::watch;
 
 use crate::archive::Archive;
 use crate::engine::{Engine, Family, StorageFault, framed, unframed};
-pub use crate::heads::{BadHead, CosignedHead, Fork, HeadBook, HeadKeys, OwnTree, SignedHead};
+pub use crate::heads::{
+    BadHead, CosignedHead, Fork, HeadBook, HeadKeys, OwnTree, RosterStep, SignedHead,
+};
 
 /// Key in `Meta` of the last head this node has signed: size u64, root.
 pub(crate) const LAST_SIGNED: &[u8] = b"cosign/last";
@@ -168,9 +170,14 @@ impl<E: Engine> Cosigner<E> {
 
     /// Decides whether to sign the head of an entry whose writes are not done yet. Returns the
     /// head and the record of it, which goes into the entry's own batch; after the batch,
-    /// [`Cosigner::announce`] lets it out.
-    pub fn consider(&self, place: HeadPlace) -> Option<(SignedHead, Vec<u8>)> {
+    /// [`Cosigner::announce`] lets it out. A node that does not count signs nothing: what it would
+    /// have withheld is nobody's to sign either.
+    pub fn consider(&self, place: HeadPlace, counts: bool) -> Option<(SignedHead, Vec<u8>)> {
         let mut inner = self.lock();
+        if !counts {
+            inner.withheld = None;
+            return None;
+        }
         if inner.fork.is_some() || !self.has_continued(&mut inner, &place) {
             return None;
         }
@@ -307,6 +314,54 @@ impl<E: Engine> Cosigner<E> {
         }
     }
 
+    /// Counts by another roster from here on.
+    pub fn follow(&self, keys: HeadKeys) {
+        self.lock().book.follow(keys);
+    }
+
+    /// Asks for heads by which the roster before proves the step, until it has.
+    pub fn expect_step(&self, step: RosterStep) {
+        self.lock().book.expect_step(step);
+    }
+
+    /// Whether a roster step still waits for its proof.
+    pub fn waits_for_steps(&self) -> bool {
+        !self.lock().book.steps().is_empty()
+    }
+
+    /// Steps up to `epoch` are proven by other means.
+    pub fn forget_steps(&self, epoch: RosterEpoch) {
+        self.lock().book.forget_steps(epoch);
+    }
+
+    /// Which journal.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Steps that the roster before them has proven since the last call, each with its receipt. A
+    /// step whose leaf or nodes are not here is proven by the snapshot that brought it.
+    ///
+    /// # Errors
+    /// Any fault of the store.
+    pub fn proven_steps(&self) -> Result<Vec<(RosterStep, Receipt)>, StorageFault> {
+        let proven = {
+            let mut inner = self.lock();
+            let tree = WrittenTree {
+                archive: &self.archive,
+                size: inner.written,
+            };
+            inner.book.proven_steps(&tree)
+        };
+        let mut receipts = Vec::with_capacity(proven.len());
+        for (step, head) in proven {
+            if let Some(receipt) = self.receipt_under(step.position, &head)? {
+                receipts.push((step, receipt));
+            }
+        }
+        Ok(receipts)
+    }
+
     /// Starts from the head a snapshot was proven with.
     pub fn start_from(&self, head: CosignedHead) {
         let mut inner = self.lock();
@@ -388,9 +443,17 @@ impl<E: Engine> Cosigner<E> {
     /// # Errors
     /// Any fault of the store.
     pub fn receipt(&self, position: u64) -> Result<Option<Receipt>, StorageFault> {
-        let Some(head) = self.cosigned().filter(|head| head.size > position) else {
-            return Ok(None);
-        };
+        match self.cosigned().filter(|head| head.size > position) {
+            Some(head) => self.receipt_under(position, &head),
+            None => Ok(None),
+        }
+    }
+
+    fn receipt_under(
+        &self,
+        position: u64,
+        head: &CosignedHead,
+    ) -> Result<Option<Receipt>, StorageFault> {
         let leaf = self.archive.leaf(position)?;
         let hashes = self.archive.inclusion(head.size, position)?;
         Ok(match (leaf, hashes) {
@@ -399,7 +462,7 @@ impl<E: Engine> Cosigner<E> {
                 proof: TlogProof {
                     index: position,
                     hashes,
-                    head: head.note,
+                    head: head.note.clone(),
                 },
             }),
             _ => None,

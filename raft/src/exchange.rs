@@ -12,6 +12,7 @@ use redlatch_journal::tree::{Frontier, NodeIndex};
 use redlatch_link::world;
 use redlatch_proto::v1;
 use redlatch_types::event::Event;
+use redlatch_types::receipt::Receipt;
 use redlatch_types::{Canonical, Digest, merkle};
 use tonic::Status;
 
@@ -31,11 +32,11 @@ const REPEAT: Duration = Duration::from_secs(2);
 const LEAVES_DEADLINE: Duration = Duration::from_secs(10);
 const LEAVES_STEP: u64 = 4_096;
 
-/// Offers own heads to one peer for as long as the process lives.
+/// Offers own heads to one peer for as long as there is a link to it.
 pub(crate) async fn offer_heads<E: Engine>(shared: Arc<Shared<E>>, peer: u64) {
     let mut signed = shared.cosigner.watch_signed();
     let mut taken = 0;
-    loop {
+    while shared.links.name(peer).is_some() {
         let latest = *signed.borrow_and_update();
         if latest > 0 {
             match offer(&shared, peer, taken + 1).await {
@@ -76,6 +77,9 @@ async fn offer<E: Engine>(shared: &Shared<E>, peer: u64, from: u64) -> Result<()
 pub(crate) async fn keep_snapshots<E: Engine>(shared: Arc<Shared<E>>) {
     let mut cosigned = shared.cosigner.watch_cosigned();
     loop {
+        if let Err(fault) = keep_chain(&shared).await {
+            return shared.alarm.raise(FatalCause::Storage(fault));
+        }
         match shared.machine.keep_candidate().await {
             Err(fault) => return shared.alarm.raise(FatalCause::Storage(fault)),
             Ok(false) => {}
@@ -91,6 +95,40 @@ pub(crate) async fn keep_snapshots<E: Engine>(shared: Arc<Shared<E>>) {
             return;
         }
     }
+}
+
+/// Keeps the links of the chain of rosters. What the heads of today do not prove, because whoever signed
+/// is gone, a peer has proven long ago.
+async fn keep_chain<E: Engine>(shared: &Shared<E>) -> Result<(), StorageFault> {
+    shared.machine.keep_links().await?;
+    if !shared.cosigner.waits_for_steps() {
+        return Ok(());
+    }
+    for peer in shared.links.peers() {
+        match fetch_chain(shared, peer).await {
+            Err(status) => tracing::debug!(peer, %status, "no chain of rosters"),
+            Ok(links) => {
+                shared.machine.take_links(links).await?;
+                if !shared.cosigner.waits_for_steps() {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn fetch_chain<E: Engine>(shared: &Shared<E>, peer: u64) -> Result<Vec<Receipt>, Status> {
+    let mut client = shared.links.bulk(peer)?;
+    let message = v1::ChainRequest { sender: shared.own };
+    let answer = call(LEAVES_DEADLINE, message, |request| async move {
+        client.chain(request).await
+    })
+    .await?;
+    let parsed = answer.links.iter().map(|link| Receipt::parse(link));
+    parsed
+        .collect::<Result<_, _>>()
+        .map_err(|error| Status::invalid_argument(error.to_string()))
 }
 
 /// Fetches the leaves below an installed snapshot whenever there is a gap.

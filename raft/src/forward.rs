@@ -71,7 +71,7 @@ pub(crate) async fn forward<E: Engine>(shared: &Shared<E>, command: &[u8]) {
         })
         .await
     };
-    let sent = join_all(shared.links.peers().map(one)).await;
+    let sent = join_all(shared.links.peers().into_iter().map(one)).await;
     for status in sent.into_iter().filter_map(Result::err) {
         tracing::debug!(%status, "a RED could not be handed on");
     }

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redlatch_types::Digest;
 use redlatch_types::checkpoint::{Checkpoint, Origin};
 use redlatch_types::note::{Algorithm, KeyError, Note, SignatureLine, Statement, VerifierKey};
 use redlatch_types::records::RosterV1;
+use redlatch_types::{Digest, RosterEpoch};
 
 use crate::planted::Bug;
 
@@ -60,24 +60,27 @@ pub struct Fork {
 /// Why a head counts for nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadHead {
-    /// The signer is no voter of the roster.
-    #[error("the signer is no voter")]
-    NotAVoter,
+    /// The signer is no node of the roster.
+    #[error("the signer is no node of the roster")]
+    NotANode,
     /// A signature does not hold, or is not by that node's keys.
     #[error("a signature does not hold")]
     Signature,
 }
 
-/// The keys heads are verified with.
+/// The keys heads are verified with: those of every node of a roster. Only voters count.
 #[derive(Clone, Debug)]
 pub struct HeadKeys {
     /// Which journal.
     pub origin: Origin,
-    voters: BTreeMap<u64, (VerifierKey, VerifierKey)>,
+    /// Log key and cosigner key. A learner's are here too: a peer may have applied its promotion
+    /// before this node does.
+    nodes: BTreeMap<u64, (VerifierKey, VerifierKey)>,
+    voters: BTreeSet<u64>,
 }
 
 impl HeadKeys {
-    /// The voters' keys of a roster.
+    /// The keys of a roster.
     ///
     /// # Errors
     /// [`KeyError`] if the roster holds a key that cannot sign.
@@ -88,8 +91,12 @@ impl HeadKeys {
             let cosigner = VerifierKey::new(name, Algorithm::Cosignature, node.cosigner_key)?;
             Ok((node.node_id.0, (log, cosigner)))
         };
-        let voters = roster.voters().map(keys).collect::<Result<_, KeyError>>()?;
-        Ok(Self { origin, voters })
+        let nodes = roster.nodes.iter().map(keys);
+        Ok(Self {
+            origin,
+            nodes: nodes.collect::<Result<_, KeyError>>()?,
+            voters: roster.voters().map(|node| node.node_id.0).collect(),
+        })
     }
 
     /// How many voters are a majority.
@@ -114,7 +121,7 @@ impl HeadKeys {
     /// # Errors
     /// [`BadHead`].
     pub fn verify(&self, head: &SignedHead) -> Result<(), BadHead> {
-        let (log, cosigner) = self.voters.get(&head.node).ok_or(BadHead::NotAVoter)?;
+        let (log, cosigner) = self.nodes.get(&head.node).ok_or(BadHead::NotANode)?;
         let text = self.text(head.size, &head.root);
         let signed = log.verify(&text, &head.log_signature);
         let observed = cosigner.verify(&text, &head.cosignature);
@@ -136,10 +143,50 @@ impl HeadKeys {
                 .any(|line| key.verify(note.text(), line).is_ok())
         };
         self.voters
-            .values()
+            .iter()
+            .filter_map(|node| self.nodes.get(node))
             .filter(|(_, cosigner)| held(cosigner))
             .count()
     }
+
+    /// A note of a head by those of `signers` that count; `None` if they are no majority.
+    fn assemble(&self, signers: &BTreeMap<u64, SignedHead>) -> Option<CosignedHead> {
+        let counted = || {
+            let signed = signers.iter();
+            signed
+                .filter(|(node, _)| self.voters.contains(node))
+                .map(|(_, head)| head)
+        };
+        if counted().count() < self.majority() && !Bug::OneCosigner.planted() {
+            return None;
+        }
+        let first = counted().next()?;
+        let text = self.text(first.size, &first.root);
+        let mut note = Note::new(text, first.log_signature.clone()).ok()?;
+        for head in counted() {
+            note.add(head.cosignature.clone()).ok()?;
+        }
+        Some(CosignedHead {
+            size: first.size,
+            root: first.root,
+            state_time_ms: first.state_time_ms,
+            note,
+        })
+    }
+}
+
+/// A roster has followed another: the majority of the one before still has to prove it, to
+/// whoever knows no later one (D4).
+#[derive(Clone, Debug)]
+pub struct RosterStep {
+    /// Version of the roster that followed.
+    pub epoch: RosterEpoch,
+    /// Position of its leaf.
+    pub position: u64,
+    /// Leaves after its entry: at this head the node that left has signed for the last time.
+    pub size: u64,
+    /// Keys of the roster before it.
+    pub before: HeadKeys,
 }
 
 /// This node's own tree, as far as it may be asked.
@@ -160,6 +207,8 @@ pub struct HeadBook {
     /// A size whose head is asked for even if a higher one has its majority first: a snapshot is
     /// proven by exactly that head.
     wanted: Option<u64>,
+    /// Rosters that followed and are not proven by the one before, in order.
+    steps: Vec<RosterStep>,
 }
 
 impl HeadBook {
@@ -171,7 +220,62 @@ impl HeadBook {
             heads: BTreeMap::new(),
             cosigned: None,
             wanted: None,
+            steps: Vec::new(),
         }
+    }
+
+    /// Counts by another roster from here on. A head that has no majority of it is none any more:
+    /// the next one is at most one entry away.
+    pub fn follow(&mut self, keys: HeadKeys) {
+        self.keys = keys;
+        let enough = |head: &CosignedHead| self.keys.cosigners(&head.note) >= self.keys.majority();
+        self.cosigned = self.cosigned.take().filter(enough);
+    }
+
+    /// Asks for heads by which the roster before proves the step.
+    pub fn expect_step(&mut self, step: RosterStep) {
+        self.steps.push(step);
+    }
+
+    /// Steps that are not proven yet.
+    #[must_use]
+    pub fn steps(&self) -> &[RosterStep] {
+        &self.steps
+    }
+
+    /// Steps up to `epoch` are proven by other means.
+    pub fn forget_steps(&mut self, epoch: RosterEpoch) {
+        self.steps.retain(|step| step.epoch > epoch);
+    }
+
+    /// The steps that the roster before has proven by now, each with a head above its leaf.
+    pub fn proven_steps(&mut self, tree: &impl OwnTree) -> Vec<(RosterStep, CosignedHead)> {
+        let mut proven = Vec::new();
+        while let Some(step) = self.steps.first() {
+            if step.size > tree.size() {
+                break;
+            }
+            let reached = step.size..=tree.size();
+            let above = self.heads.range(reached).flat_map(|(_, roots)| roots);
+            let own = above.filter(|(root, signers)| {
+                let size = signers.values().next().map_or(0, |head| head.size);
+                tree.root_at(size) == Some(**root)
+            });
+            let head = own.filter_map(|(_, signers)| {
+                let head = step.before.assemble(signers)?;
+                // A number may have changed hands: what counts is the signature.
+                let enough = step.before.cosigners(&head.note) >= step.before.majority();
+                enough.then_some(head)
+            });
+            let Some(head) = head.last() else { break };
+            proven.push((self.steps.remove(0), head));
+        }
+        proven
+    }
+
+    /// Whether heads of `size` are kept though a higher one has its majority.
+    fn keeps(&self, size: u64) -> bool {
+        self.wanted == Some(size) || self.steps.iter().any(|step| step.size == size)
     }
 
     /// The keys it verifies with.
@@ -198,10 +302,7 @@ impl HeadBook {
             return Some(known.clone());
         }
         let signers = self.heads.get(&size)?.get(&tree.root_at(size)?)?;
-        if signers.len() < self.keys.majority() {
-            return None;
-        }
-        self.assemble(signers)
+        self.keys.assemble(signers)
     }
 
     /// Starts from a head that is proven already: the one a snapshot came with.
@@ -225,7 +326,7 @@ impl HeadBook {
             .cosigned
             .as_ref()
             .is_some_and(|known| head.size < known.size);
-        if below && self.wanted != Some(head.size) {
+        if below && !self.keeps(head.size) {
             return Ok(());
         }
         let roots = self.heads.entry(head.size).or_default();
@@ -255,37 +356,22 @@ impl HeadBook {
                     continue;
                 };
                 check_against(tree, any)?;
-                let enough = signers.len() >= self.keys.majority() || Bug::OneCosigner.planted();
-                if *size > known && enough && tree.root_at(*size) == Some(any.root) {
-                    best = Some(signers.clone());
+                if *size > known && tree.root_at(*size) == Some(any.root) {
+                    best = self.keys.assemble(signers).or(best);
                 }
             }
         }
-        let Some(head) = best.and_then(|signers| self.assemble(&signers)) else {
+        let Some(head) = best else {
             return Ok(false);
         };
         // Heads below serve no receipt any more; heads at this size still gain signatures.
-        let wanted = self.wanted.filter(|size| *size < head.size);
-        let wanted = wanted.and_then(|size| Some((size, self.heads.remove(&size)?)));
-        self.heads = self.heads.split_off(&head.size);
-        self.heads.extend(wanted);
+        let below = self.heads.range(..head.size).map(|(size, _)| *size);
+        let done: Vec<u64> = below.filter(|size| !self.keeps(*size)).collect();
+        for size in done {
+            self.heads.remove(&size);
+        }
         self.cosigned = Some(head);
         Ok(true)
-    }
-
-    fn assemble(&self, signers: &BTreeMap<u64, SignedHead>) -> Option<CosignedHead> {
-        let first = signers.values().next()?;
-        let text = self.keys.text(first.size, &first.root);
-        let mut note = Note::new(text, first.log_signature.clone()).ok()?;
-        for head in signers.values() {
-            note.add(head.cosignature.clone()).ok()?;
-        }
-        Some(CosignedHead {
-            size: first.size,
-            root: first.root,
-            state_time_ms: first.state_time_ms,
-            note,
-        })
     }
 
     /// Drops the lowest of a node's heads ahead of the tree when it has sent too many.

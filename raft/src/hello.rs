@@ -12,7 +12,9 @@ use tonic::Status;
 
 use crate::engine::Engine;
 use crate::links::call;
+use crate::membership::Seats;
 use crate::peers::{HelloVerdict, PeerRow, PeerTable, judge_hello};
+use crate::rejoin::{self, Floor};
 use crate::shared::Shared;
 use crate::wire;
 
@@ -29,21 +31,52 @@ pub(crate) struct RolledBack {
 }
 
 /// Asks until a majority has answered. Answers are kept between rounds: what a peer remembered
-/// once it does not forget.
-pub(crate) async fn ask<E: Engine>(shared: &Shared<E>) -> Result<(), RolledBack> {
-    let voters = shared.seats().voters;
+/// once it does not forget. With `returns`, a disk that lost something is no end: the floor is put
+/// above what a majority of the others remembers.
+pub(crate) async fn ask<E: Engine>(
+    shared: &Shared<E>,
+    returns: bool,
+) -> Result<Option<Floor>, RolledBack> {
+    let mut voters = shared.seats().voters;
     let mut answers = BTreeMap::new();
     // A table of an earlier boot on the same disk is a memory too.
     answers.insert(shared.own, before_this_boot(shared));
     loop {
-        match judge_hello(shared.own, shared.memory.disk(), &answers, &voters) {
-            HelloVerdict::Start => return Ok(()),
+        match judge_hello(shared.own, &shared.memory.disk(), &answers, &voters) {
+            HelloVerdict::Start => return Ok(None),
+            HelloVerdict::RolledBack { .. } if returns => {
+                let others = |node: &&u64| **node != shared.own && answers.contains_key(node);
+                if voters.iter().filter(others).count() > voters.len() / 2 {
+                    return Ok(Some(rejoin::floor(shared.own, answers.values())));
+                }
+            }
             HelloVerdict::RolledBack { by, row } => return Err(RolledBack { by, row }),
             HelloVerdict::Wait => {}
         }
         if !round(shared, &mut answers).await {
+            // Those that this disk knows may all have left: the chain leads to those of today.
+            learn(shared).await;
+            voters = Seats::of(&shared.known_roster()).voters;
             world::sleep(ROUND_PAUSE).await;
         }
+    }
+}
+
+/// Follows the chain of rosters that any node hands out, as far as it holds.
+async fn learn<E: Engine>(shared: &Shared<E>) {
+    for (name, mut client) in shared.links.strangers() {
+        let message = v1::ChainRequest { sender: shared.own };
+        let answer = call(ANSWER_DEADLINE, message, |request| async move {
+            client.chain(request).await
+        });
+        match answer.await {
+            Err(status) => tracing::debug!(name, %status, "no chain of rosters"),
+            Ok(answer) => shared.learn(&answer.links),
+        }
+    }
+    let kept = Default::default();
+    for error in shared.links.follow(&shared.known_roster(), &kept).1 {
+        tracing::warn!(%error, "a node of the roster cannot be called");
     }
 }
 
@@ -56,6 +89,7 @@ async fn round<E: Engine>(shared: &Shared<E>, answers: &mut BTreeMap<u64, PeerTa
     let silent: Vec<u64> = shared
         .links
         .peers()
+        .into_iter()
         .filter(|peer| !answers.contains_key(peer))
         .collect();
     let mut calls: FuturesUnordered<_> = silent

@@ -4,16 +4,17 @@
 //! A clogged link does not report an error by itself; without the deadline a call on it would
 //! hang for ever.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use redlatch_link::identity::{PeerIdentity, Role};
 use redlatch_link::transport::{Dialer, Link, TransportError};
 use redlatch_link::world;
 use redlatch_proto::v1;
-use redlatch_types::records::RosterV1;
-use redlatch_types::{NodeId, OrganismId};
+use redlatch_types::records::{RosterNode, RosterV1};
+use redlatch_types::{Name, NodeId, OrganismId};
 use tonic::{Request, Response, Status};
 
 use crate::snapshot::PART_BYTES;
@@ -44,12 +45,22 @@ pub enum PeerAddressError {
     Name(NodeId),
 }
 
-/// Links to every other node.
+/// Links to every other node that this node has to do with: those of the roster, and those that
+/// openraft has not let go yet. Addresses are this node's own configuration, by name: no journal
+/// entry redirects a connection.
 #[derive(Debug)]
-pub struct Links(BTreeMap<u64, PeerLinks>);
+pub struct Links {
+    own: u64,
+    organism: OrganismId,
+    addresses: BTreeMap<String, String>,
+    dialer: Dialer,
+    peers: RwLock<BTreeMap<u64, PeerLinks>>,
+}
 
 #[derive(Debug)]
 struct PeerLinks {
+    /// The name in its certificate.
+    name: Name,
     /// Appends, votes, readings, heads, read points.
     control: Link,
     /// Snapshots and leaves.
@@ -65,34 +76,98 @@ impl Links {
         own: u64,
         organism: OrganismId,
         roster: &RosterV1,
-        addresses: &BTreeMap<NodeId, String>,
-        dialer: &Dialer,
+        addresses: BTreeMap<String, String>,
+        dialer: Dialer,
     ) -> Result<Links, PeerAddressError> {
-        let mut links = BTreeMap::new();
+        let links = Links {
+            own,
+            organism,
+            addresses,
+            dialer,
+            peers: RwLock::default(),
+        };
         for node in roster.nodes.iter().filter(|node| node.node_id.0 != own) {
-            let id = node.node_id;
-            let address = addresses.get(&id).ok_or(PeerAddressError::Missing(id))?;
-            let identity = PeerIdentity::new(organism, Role::Node, node.name.as_str())
-                .map_err(|_| PeerAddressError::Name(id))?;
-            let link = || {
-                dialer
-                    .channel(address, &identity)
-                    .map_err(|source| PeerAddressError::Unusable { node: id, source })
-            };
-            links.insert(
-                id.0,
-                PeerLinks {
-                    control: link()?,
-                    bulk: link()?,
-                },
-            );
+            let link = links.dial(node)?;
+            links.write().insert(node.node_id.0, link);
         }
-        Ok(Links(links))
+        Ok(links)
+    }
+
+    /// Takes up the nodes of a roster that followed, and lets go of those that neither it nor
+    /// `kept` names. Says who is new, and why somebody cannot be called.
+    pub(crate) fn follow(
+        &self,
+        roster: &RosterV1,
+        kept: &BTreeSet<u64>,
+    ) -> (Vec<u64>, Vec<PeerAddressError>) {
+        let (mut new, mut failed) = (Vec::new(), Vec::new());
+        for node in roster
+            .nodes
+            .iter()
+            .filter(|node| node.node_id.0 != self.own)
+        {
+            let id = node.node_id.0;
+            let known = self.read().get(&id).is_some_and(|it| it.name == node.name);
+            if known {
+                continue;
+            }
+            match self.dial(node) {
+                Ok(link) => {
+                    self.write().insert(id, link);
+                    new.push(id);
+                }
+                Err(error) => failed.push(error),
+            }
+        }
+        self.write()
+            .retain(|id, _| roster.node(NodeId(*id)).is_some() || kept.contains(id));
+        (new, failed)
+    }
+
+    /// Clients of every node that there is an address of, whoever it is in the roster.
+    pub(crate) fn strangers(&self) -> Vec<(String, Client)> {
+        let dial = |(name, address): (&String, &String)| {
+            let identity = PeerIdentity::new(self.organism, Role::Node, name.as_str()).ok()?;
+            let link = self.dialer.channel(address, &identity).ok()?;
+            Some((name.clone(), client(&link)))
+        };
+        self.addresses.iter().filter_map(dial).collect()
+    }
+
+    fn dial(&self, node: &RosterNode) -> Result<PeerLinks, PeerAddressError> {
+        let id = node.node_id;
+        let address = self.addresses.get(node.name.as_str());
+        let address = address.ok_or(PeerAddressError::Missing(id))?;
+        let identity = PeerIdentity::new(self.organism, Role::Node, node.name.as_str())
+            .map_err(|_| PeerAddressError::Name(id))?;
+        let link = || {
+            let channel = self.dialer.channel(address, &identity);
+            channel.map_err(|source| PeerAddressError::Unusable { node: id, source })
+        };
+        Ok(PeerLinks {
+            name: node.name.clone(),
+            control: link()?,
+            bulk: link()?,
+        })
     }
 
     /// Every peer there is a link to, ascending.
-    pub fn peers(&self) -> impl Iterator<Item = u64> + '_ {
-        self.0.keys().copied()
+    pub fn peers(&self) -> Vec<u64> {
+        self.read().keys().copied().collect()
+    }
+
+    /// Nodes of the roster that there is no link to.
+    pub(crate) fn missing(&self, roster: &RosterV1) -> Vec<NodeId> {
+        let peers = self.read();
+        let others = roster.nodes.iter().map(|node| node.node_id);
+        others
+            .filter(|node| node.0 != self.own && !peers.contains_key(&node.0))
+            .collect()
+    }
+
+    /// The name of a peer there is a link to.
+    pub(crate) fn name(&self, peer: u64) -> Option<Name> {
+        self.read().get(&peer).map(|links| links.name.clone())
     }
 
     /// A client for short calls.
@@ -100,7 +175,7 @@ impl Links {
     /// # Errors
     /// `NOT_FOUND` if there is no such peer.
     pub fn control(&self, peer: u64) -> Result<Client, Status> {
-        self.0
+        self.read()
             .get(&peer)
             .map(|links| client(&links.control))
             .ok_or_else(unknown)
@@ -111,10 +186,19 @@ impl Links {
     /// # Errors
     /// `NOT_FOUND` if there is no such peer.
     pub fn bulk(&self, peer: u64) -> Result<Client, Status> {
-        self.0
+        self.read()
             .get(&peer)
             .map(|links| client(&links.bulk))
             .ok_or_else(unknown)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<u64, PeerLinks>> {
+        // Whole values go in and out: a panic elsewhere leaves them usable.
+        self.peers.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<u64, PeerLinks>> {
+        self.peers.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

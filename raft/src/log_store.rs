@@ -183,7 +183,18 @@ impl<E: Engine> LogStore<E> {
                 detail: format!("vote {vote} was saved after {:?}", self.durable().vote),
             }));
         }
-        let mut batch = WriteBatch::new();
+        self.raise_vote(vote, WriteBatch::new()).await
+    }
+
+    /// Saves a vote together with `batch`. Before openraft runs, or through it.
+    ///
+    /// # Errors
+    /// Any fault of the engine.
+    pub(crate) async fn raise_vote(
+        &self,
+        vote: Vote,
+        mut batch: WriteBatch,
+    ) -> Result<(), StorageFault> {
         batch.put(Family::Meta, VOTE, framed(&encode_vote(&vote)));
         self.synced(batch).await?;
         self.memory().durable.vote = Some(vote);

@@ -17,26 +17,34 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use openraft::storage::RaftStateMachine;
 use openraft::{
     AnyError, CommittedLeaderId, EntryPayload, ErrorSubject, ErrorVerb, OptionalSend,
-    RaftLogReader, RaftSnapshotBuilder, StorageIOError,
+    RaftSnapshotBuilder, StorageIOError,
 };
 use redlatch_journal::{Applied, EntryId, Outcome, State};
+use redlatch_types::NodeId;
+use redlatch_types::chain::Trust;
+use redlatch_types::policy::Demand;
+use redlatch_types::receipt::Receipt;
 use redlatch_types::records::RosterV1;
 use tokio::sync::watch;
 
-use crate::admission::{Admissions, Admitted, admitted};
+use crate::admission::{Admissions, Admitted};
 use crate::archive::{self, Archive};
+use crate::chain;
 use crate::config::{
     Entry, EntryOutcome, LogId, Snapshot, SnapshotMeta, StorageError, StoredMembership, TypeConfig,
 };
-use crate::cosign::{CosignHold, Cosigner, HeadKind, HeadPlace, LAST_SIGNED};
+use crate::cosign::{CosignHold, Cosigner, HeadKeys, HeadKind, HeadPlace, LAST_SIGNED, RosterStep};
 use crate::engine::{Durability, Engine, Family, StorageFault, WriteBatch};
 use crate::log_store::LogStore;
+use crate::membership::Seats;
 use crate::planted::Bug;
 use crate::record::{APPLIED, AppliedRecord, GAP, Gap};
+use crate::rejoin::Rejoined;
 use crate::snapshot::{self, BadSnapshot, Proven};
 
-/// Entries read from the log at once while the state is rebuilt.
-const REBUILD_STEP: u64 = 64;
+mod rebuilt;
+
+use rebuilt::Rebuilt;
 
 /// What an applied entry led to.
 #[derive(Clone, Debug, Default)]
@@ -95,13 +103,18 @@ pub struct Machine<E> {
 
 #[derive(Debug)]
 struct Inner<E> {
+    own: NodeId,
     engine: E,
     admissions: Arc<Admissions>,
-    genesis_roster: RosterV1,
     state: RwLock<State>,
     cells: Mutex<Cells>,
     place: watch::Sender<Place>,
+    /// What counts before genesis is applied.
+    genesis: Trust,
+    /// The roster in force: the applied one, or the genesis file's before genesis is applied.
+    roster: watch::Sender<Arc<RosterV1>>,
     cosigner: Arc<Cosigner<E>>,
+    rejoined: Arc<Rejoined<E>>,
 }
 
 impl<E> Clone for Machine<E> {
@@ -117,13 +130,14 @@ impl<E: Engine> Machine<E> {
     ///
     /// # Errors
     /// Any fault of the store; `Corrupt` if snapshot, log and leaves do not fit together.
-    pub async fn open(
+    pub(crate) async fn open(
         log_store: &LogStore<E>,
-        genesis_roster: RosterV1,
+        (own, trust): (NodeId, &Trust),
         cosigner: Arc<Cosigner<E>>,
+        rejoined: Arc<Rejoined<E>>,
     ) -> Result<Self, StorageFault> {
         let engine = log_store.engine().clone();
-        let mut rebuilt = Rebuilt::start(&engine, &cosigner)?;
+        let mut rebuilt = Rebuilt::start(&engine, &cosigner, trust)?;
         if !Bug::StartFromSnapshot.planted() {
             rebuilt.catch_up(&engine, log_store).await?;
         }
@@ -139,14 +153,19 @@ impl<E: Engine> Machine<E> {
         } = rebuilt;
         let place = place_of(&state, last);
         let gap = Gap::stored(&engine)?;
+        let roster = applied_roster(&state).unwrap_or_else(|| trust.roster().clone());
+        follow(&engine, &cosigner, &roster, None)?;
+        for step in chain::pending(&engine, cosigner.origin())? {
+            cosigner.expect_step(step);
+        }
         if let Some(candidate) = &candidate {
             cosigner.want(candidate.size);
         }
         let machine = Self {
             inner: Arc::new(Inner {
+                own,
                 engine,
                 admissions: log_store.admissions(),
-                genesis_roster,
                 state: RwLock::new(state),
                 cells: Mutex::new(Cells {
                     membership,
@@ -154,9 +173,13 @@ impl<E: Engine> Machine<E> {
                     gap,
                 }),
                 place: watch::Sender::new(place),
+                genesis: trust.clone(),
+                roster: watch::Sender::new(Arc::new(roster)),
                 cosigner,
+                rejoined,
             }),
         };
+        let head = head.filter(|_| machine.counts());
         machine.sign_again(place.size, head).await?;
         Ok(machine)
     }
@@ -164,7 +187,7 @@ impl<E: Engine> Machine<E> {
     /// Signs the last head once more, so that peers that have not seen it get it. It is the same
     /// signature: the time in it is state time.
     async fn sign_again(&self, size: u64, head: Option<HeadPlace>) -> Result<(), StorageFault> {
-        let signed = head.and_then(|head| self.inner.cosigner.consider(head));
+        let signed = head.and_then(|head| self.inner.cosigner.consider(head, true));
         if let Some((_, record)) = &signed {
             let mut batch = WriteBatch::new();
             batch.put(Family::Meta, LAST_SIGNED, record.clone());
@@ -199,19 +222,49 @@ impl<E: Engine> Machine<E> {
     }
 
     /// The roster in force: the applied one, or the genesis file's before genesis is applied.
-    pub fn roster(&self) -> RosterV1 {
-        self.read(|state| {
-            let governance = state.authority.governance.as_ref();
-            governance.map_or_else(|| self.inner.genesis_roster.clone(), |g| g.roster.clone())
-        })
+    pub fn roster(&self) -> Arc<RosterV1> {
+        Arc::clone(&self.inner.roster.borrow())
     }
 
-    /// Proves a received snapshot against the roster in force.
+    /// Follows the roster in force.
+    pub(crate) fn watch_roster(&self) -> watch::Receiver<Arc<RosterV1>> {
+        self.inner.roster.subscribe()
+    }
+
+    /// Whether this node counts: it is a voter of the roster in force, and the roster speaks of
+    /// the disk that this node has.
+    pub fn counts(&self) -> bool {
+        self.speaks() && is_voter(&self.roster(), self.inner.own)
+    }
+
+    /// Whether the roster in force speaks of the disk that this node has.
+    pub(crate) fn speaks(&self) -> bool {
+        let applied = self.place().entry.map(|entry| entry.index);
+        self.inner.rejoined.speaks(applied)
+    }
+
+    /// Proves a received snapshot: by the roster in force and the roster steps that it brings.
     ///
     /// # Errors
     /// [`BadSnapshot`].
     pub(crate) fn prove(&self, meta: &SnapshotMeta, bytes: &[u8]) -> Result<Proven, BadSnapshot> {
-        snapshot::verify(meta, bytes, &self.inner.cosigner.keys())
+        let trust = self.trust().ok_or(BadSnapshot::OtherJournal)?;
+        snapshot::verify(meta, bytes, &trust)
+    }
+
+    /// Trust in the roster in force; `None` if no policy can be made of it.
+    pub(crate) fn trust(&self) -> Option<Trust> {
+        let applied = self.read(|state| {
+            let governance = state.authority.governance.as_ref()?;
+            let root = governance.kernel.pinned_external_root_key;
+            Some((governance.roster.clone(), root))
+        });
+        match applied {
+            None => Some(self.inner.genesis.clone()),
+            Some((roster, root)) => {
+                Trust::of_roster(self.inner.cosigner.origin(), roster, root).ok()
+            }
+        }
     }
 
     /// Keeps the waiting candidate as the snapshot if its head has a majority now. Says whether
@@ -220,6 +273,10 @@ impl<E: Engine> Machine<E> {
     /// # Errors
     /// Any fault of the store.
     pub(crate) async fn keep_candidate(&self) -> Result<bool, StorageFault> {
+        if self.inner.cosigner.waits_for_steps() {
+            // Without every link of the chain it could not be proven to a newcomer.
+            return Ok(false);
+        }
         let waiting = self
             .cells()
             .candidate
@@ -245,11 +302,64 @@ impl<E: Engine> Machine<E> {
         let Some(hashes) = archive.inclusion(size, size - 1)? else {
             return Ok(false);
         };
-        let bytes = snapshot::encode(state, leaf, hashes, &head);
+        let links = chain::links(&self.inner.engine)?;
+        let bytes = snapshot::encode(state, leaf, hashes, &links, &head);
         let mut batch = WriteBatch::new();
         snapshot::put(&mut batch, &meta, &bytes);
         self.inner.engine.write(batch, Durability::Synced).await?;
         Ok(true)
+    }
+
+    /// Keeps the roster steps that the roster before them has proven by now.
+    ///
+    /// # Errors
+    /// Any fault of the store.
+    pub(crate) async fn keep_links(&self) -> Result<(), StorageFault> {
+        let proven = self.inner.cosigner.proven_steps()?;
+        if proven.is_empty() {
+            return Ok(());
+        }
+        let mut batch = WriteBatch::new();
+        for (step, receipt) in &proven {
+            chain::put_link(&mut batch, step.epoch, receipt);
+        }
+        self.inner.engine.write(batch, Durability::Synced).await
+    }
+
+    /// Takes in links of a peer, as far as they prove steps that are still pending here.
+    ///
+    /// # Errors
+    /// Any fault of the store.
+    pub(crate) async fn take_links(&self, links: Vec<Receipt>) -> Result<(), StorageFault> {
+        let mut trust = self.inner.genesis.clone();
+        for link in chain::links(&self.inner.engine)? {
+            match trust.follow(&link, Demand::Nodes) {
+                Ok(next) => trust = next,
+                Err(error) => {
+                    return Err(corrupt(
+                        &self.inner.engine,
+                        "roster link",
+                        &error.to_string(),
+                    ));
+                }
+            }
+        }
+        let mut batch = WriteBatch::new();
+        for link in links {
+            if let Ok(next) = trust.follow(&link, Demand::Nodes) {
+                trust = next;
+                chain::put_link(&mut batch, trust.roster().roster_epoch, &link);
+            }
+        }
+        if trust.roster().roster_epoch > self.roster().roster_epoch {
+            // Ahead of what is applied here: the entries bring it.
+            return Ok(());
+        }
+        self.inner.engine.write(batch, Durability::Synced).await?;
+        self.inner
+            .cosigner
+            .forget_steps(trust.roster().roster_epoch);
+        Ok(())
     }
 
     /// Tells the cosigner what to hold back. Lifting the hold signs the latest withheld head.
@@ -307,8 +417,9 @@ impl<E: Engine> Machine<E> {
                         Ok(EntryOutcome::Void)
                     }
                     Some(Admitted { entry, commands }) => {
+                        let before = self.roster();
                         let applied = self.state().apply_admitted(entry, &commands);
-                        self.store(entry, log_id, applied).await
+                        self.store(entry, log_id, applied, &before).await
                     }
                 }
             }
@@ -346,9 +457,22 @@ impl<E: Engine> Machine<E> {
         entry: EntryId,
         log_id: LogId,
         applied: Applied,
+        before: &RosterV1,
     ) -> Result<EntryOutcome, StorageFault> {
-        let signed = head_of(&applied).and_then(|head| self.inner.cosigner.consider(head));
-        let candidate = self.candidate(log_id, &applied);
+        let followed = self.read(|state| {
+            let governance = state.authority.governance.as_ref()?;
+            let roster = &governance.roster;
+            (roster.roster_epoch != before.roster_epoch).then(|| roster.clone())
+        });
+        let after = followed.as_ref().unwrap_or(before);
+        // Whoever leaves signs the head of its own removal, and nothing after it.
+        let voter = is_voter(before, self.inner.own) || is_voter(after, self.inner.own);
+        let counts = voter && self.inner.rejoined.speaks(Some(log_id.index));
+        let cosigner = &self.inner.cosigner;
+        let signed = head_of(&applied).and_then(|head| cosigner.consider(head, counts));
+        let candidate = self.candidate(log_id, &applied, after);
+        let steps = chain::steps(&applied, before, cosigner.origin())
+            .map_err(|error| corrupt(&self.inner.engine, "roster", &error.to_string()))?;
         let Applied {
             outcomes,
             first_leaf,
@@ -367,8 +491,15 @@ impl<E: Engine> Machine<E> {
         if let Some((_, record)) = &signed {
             batch.put(Family::Meta, LAST_SIGNED, record.clone());
         }
+        for (step, roster) in &steps {
+            chain::put_pending(&mut batch, step, roster);
+        }
         self.inner.engine.write(batch, Durability::Buffered).await?;
 
+        if let Some(roster) = followed {
+            follow(&self.inner.engine, cosigner, &roster, steps)?;
+            self.inner.roster.send_replace(Arc::new(roster));
+        }
         if let Some(candidate) = candidate {
             self.inner.cosigner.want(candidate.size);
             self.cells().candidate = Some(candidate);
@@ -390,15 +521,20 @@ impl<E: Engine> Machine<E> {
         })))
     }
 
-    fn candidate(&self, log_id: LogId, applied: &Applied) -> Option<Candidate> {
+    /// While the membership has not followed the roster, there is none: nobody would believe it.
+    fn candidate(&self, log_id: LogId, applied: &Applied, roster: &RosterV1) -> Option<Candidate> {
         let leaf = applied
             .leaves
             .last()
             .filter(|_| applied.state_root)?
             .clone();
+        let membership = self.cells().membership.clone();
+        if !Seats::of(roster).is(membership.membership()) {
+            return None;
+        }
         let meta = SnapshotMeta {
             last_log_id: Some(log_id),
-            last_membership: self.cells().membership.clone(),
+            last_membership: membership,
             snapshot_id: snapshot::id_of(Some(&log_id)),
         };
         let (size, state) = self.read(|state| (state.log.frontier.size(), state.to_bytes()));
@@ -424,10 +560,13 @@ impl<E: Engine> Machine<E> {
             // A delayed, older snapshot: what is applied never goes back (fault 3).
             return Ok(());
         }
-        let Proven { state, head } = self.prove(meta, &bytes)?;
+        let Proven { state, head, links } = self.prove(meta, &bytes)?;
         let before = self.place().size;
         let mut batch = WriteBatch::new();
         snapshot::put(&mut batch, meta, &bytes);
+        for (epoch, link) in &links {
+            chain::put_link(&mut batch, *epoch, link);
+        }
         if let Some(log_id) = meta.last_log_id {
             let membership = meta.last_membership.clone();
             batch.put(
@@ -453,7 +592,13 @@ impl<E: Engine> Machine<E> {
         written.await?;
 
         let place = place_of(&state, meta.last_log_id);
+        let roster = applied_roster(&state);
         *self.state() = state;
+        if let Some(roster) = roster {
+            follow(&self.inner.engine, &self.inner.cosigner, &roster, None)?;
+            self.inner.cosigner.forget_steps(roster.roster_epoch);
+            self.inner.roster.send_replace(Arc::new(roster));
+        }
         self.arrive(place);
         self.inner.cosigner.start_from(head);
         self.inner.cosigner.announce(place.size, None);
@@ -473,6 +618,32 @@ impl<E: Engine> Machine<E> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn applied_roster(state: &State) -> Option<RosterV1> {
+    let governance = state.authority.governance.as_ref();
+    governance.map(|governance| governance.roster.clone())
+}
+
+fn is_voter(roster: &RosterV1, own: NodeId) -> bool {
+    roster.voters().any(|node| node.node_id == own)
+}
+
+/// Lets the cosigner count by another roster. The journal takes no roster with a key that cannot
+/// verify, so a fault here is one of this node.
+fn follow<E: Engine>(
+    engine: &E,
+    cosigner: &Cosigner<E>,
+    roster: &RosterV1,
+    steps: impl IntoIterator<Item = (RosterStep, RosterV1)>,
+) -> Result<(), StorageFault> {
+    let keys = HeadKeys::new(cosigner.origin(), roster)
+        .map_err(|error| corrupt(engine, "roster", &error.to_string()))?;
+    cosigner.follow(keys);
+    for (step, _) in steps {
+        cosigner.expect_step(step);
+    }
+    Ok(())
 }
 
 fn place_of(state: &State, last: Option<LogId>) -> Place {
@@ -527,143 +698,6 @@ enum InstallError {
     Bad(#[from] BadSnapshot),
     #[error(transparent)]
     Storage(#[from] StorageFault),
-}
-
-/// The state while it is rebuilt.
-struct Rebuilt {
-    state: State,
-    last: Option<LogId>,
-    membership: StoredMembership,
-    head: Option<HeadPlace>,
-    candidate: Option<Candidate>,
-}
-
-impl Rebuilt {
-    fn start<E: Engine>(engine: &E, cosigner: &Cosigner<E>) -> Result<Self, StorageFault> {
-        let Some((meta, bytes)) = snapshot::load(engine)? else {
-            let membership = StoredMembership::default();
-            let state = State::new();
-            return Ok(Self {
-                state,
-                last: None,
-                membership,
-                head: None,
-                candidate: None,
-            });
-        };
-        let proven = snapshot::verify(&meta, &bytes, &cosigner.keys())
-            .map_err(|error| corrupt(engine, "snapshot", &error.to_string()))?;
-        cosigner.start_from(proven.head.clone());
-        let head = HeadPlace {
-            size: proven.head.size,
-            root: proven.head.root,
-            state_time_ms: proven.head.state_time_ms,
-            kind: HeadKind::Neutral,
-        };
-        Ok(Self {
-            state: proven.state,
-            last: meta.last_log_id,
-            membership: meta.last_membership,
-            head: Some(head),
-            candidate: None,
-        })
-    }
-
-    /// Applies the log up to the last applied entry once more. Nothing is written: it is there.
-    async fn catch_up<E: Engine>(
-        &mut self,
-        engine: &E,
-        log_store: &LogStore<E>,
-    ) -> Result<(), StorageFault> {
-        let Some(applied) = AppliedRecord::stored(engine)? else {
-            return Ok(());
-        };
-        let archive = Archive::new(engine.clone());
-        let mut reader = log_store.clone();
-        let end = applied.log_id.index.saturating_add(1);
-        let mut next = self.last.map_or(0, |last| last.index + 1);
-        while next < end {
-            let step = next..end.min(next.saturating_add(REBUILD_STEP));
-            let entries = reader
-                .try_get_log_entries(step)
-                .await
-                .map_err(|error| corrupt(engine, "log", &error.to_string()))?;
-            if entries.is_empty() {
-                return Err(corrupt(engine, "log", "an applied entry is missing"));
-            }
-            for entry in entries {
-                if entry.log_id.index != next {
-                    return Err(corrupt(engine, "log", "an applied entry is missing"));
-                }
-                self.again(&entry, &archive, engine)?;
-                #[cfg(madsim)]
-                engine.show_state(next, &self.state);
-                next += 1;
-            }
-        }
-        if self.last != Some(applied.log_id) {
-            return Err(corrupt(
-                engine,
-                "last applied",
-                "it is not the entry in the log",
-            ));
-        }
-        self.membership = applied.membership;
-        Ok(())
-    }
-
-    fn again<E: Engine>(
-        &mut self,
-        entry: &Entry,
-        archive: &Archive<E>,
-        engine: &E,
-    ) -> Result<(), StorageFault> {
-        self.last = Some(entry.log_id);
-        match &entry.payload {
-            EntryPayload::Blank => {}
-            EntryPayload::Membership(membership) => {
-                self.membership = StoredMembership::new(Some(entry.log_id), membership.clone());
-            }
-            EntryPayload::Normal(batch) => {
-                let Some(admitted) = admitted(batch, &entry.log_id) else {
-                    return Ok(());
-                };
-                let applied = self
-                    .state
-                    .apply_admitted(admitted.entry, &admitted.commands);
-                for (position, leaf) in (applied.first_leaf..).zip(&applied.leaves) {
-                    if archive.leaf(position)?.as_ref() != Some(leaf) {
-                        return Err(corrupt(engine, "journal", "a leaf is not what was applied"));
-                    }
-                }
-                self.head = head_of(&applied).or(self.head);
-                self.candidate = self
-                    .candidate_of(entry.log_id, &applied)
-                    .or(self.candidate.take());
-            }
-        }
-        Ok(())
-    }
-
-    fn candidate_of(&self, log_id: LogId, applied: &Applied) -> Option<Candidate> {
-        let leaf = applied
-            .leaves
-            .last()
-            .filter(|_| applied.state_root)?
-            .clone();
-        let meta = SnapshotMeta {
-            last_log_id: Some(log_id),
-            last_membership: self.membership.clone(),
-            snapshot_id: snapshot::id_of(Some(&log_id)),
-        };
-        let size = self.state.log.frontier.size();
-        Some(Candidate {
-            size,
-            meta,
-            state: self.state.to_bytes(),
-            leaf,
-        })
-    }
 }
 
 fn corrupt<E: Engine>(engine: &E, what: &str, detail: &str) -> StorageFault {

@@ -1,15 +1,23 @@
-//! Which membership entries may reach openraft (D9). Pure.
+//! Which membership entries may reach openraft, and the next one that a leader writes (D9). Pure.
 //!
-//! The roster is state of the journal; openraft's membership only follows it. An entry passes if
-//! it is the applied roster, or the one joint step towards it from a membership that differs by
-//! at most one voter. An append is cut before the first entry that does not pass: what stands
-//! before it is taken and answered as a partial success, so the roster event commits, is applied,
-//! and the leader's retry passes (fault 15). Before genesis is applied, the genesis file's roster
-//! counts.
+//! The roster is state of the journal; openraft's membership only follows it, one node a step:
+//!
+//! ```text
+//!   roster event applied ─▶ next ─▶ add learner ─▶ caught up ─▶ joint ─▶ uniform ─▶ … ─▶ followed
+//! ```
+//!
+//! Every node judges each membership entry of a peer by its own applied roster and by the membership
+//! it has: the entry leaves the voters alone, begins the one joint step towards the roster, or ends
+//! the joint step under way. An append is cut before the first entry that does not pass: what stands
+//! before it is taken and answered as a partial success, so the roster event commits, is applied, and
+//! the leader's retry passes (fault 15). Entries at or below the last applied one were judged when
+//! they came. Before genesis is applied, the genesis file's roster counts.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use openraft::EntryPayload;
+use redlatch_types::NodeId;
 
 use crate::config::{Entry, Membership};
 
@@ -46,108 +54,151 @@ impl Seats {
         self.voters.len() / 2 + 1
     }
 
-    /// Whether a membership entry may pass while this is the applied roster.
+    /// Whether `next` may follow `now` while this is the applied roster.
     #[must_use]
-    pub fn permits(&self, membership: &Membership) -> bool {
-        let nodes: BTreeSet<u64> = membership.nodes().map(|(node, _)| *node).collect();
-        match membership.get_joint_config().as_slice() {
-            [voters] => *voters == self.voters && nodes.is_subset(&self.all()),
-            [before, after] => {
-                *after == self.voters
-                    && before.symmetric_difference(after).count() <= 1
-                    && nodes.is_subset(&self.all().union(before).copied().collect())
-            }
+    pub fn permits(&self, now: &Membership, next: &Membership) -> bool {
+        let known = self.all().union(&nodes(now)).copied().collect();
+        let voters = match (
+            now.get_joint_config().as_slice(),
+            next.get_joint_config().as_slice(),
+        ) {
+            // The entry that begins a log.
+            ([], [first]) => *first == self.voters,
+            ([same], [still]) => same == still,
+            ([same], [before, after]) => same == before && self.is_step(before, after),
+            ([_, after], [end]) => after == end,
+            _ => false,
+        };
+        voters && nodes(next).is_subset(&known)
+    }
+
+    /// One node nearer to the roster.
+    fn is_step(&self, before: &BTreeSet<u64>, after: &BTreeSet<u64>) -> bool {
+        let mut moved = before.symmetric_difference(after);
+        match (moved.next(), moved.next()) {
+            (Some(node), None) => self.voters.contains(node) == after.contains(node),
             _ => false,
         }
     }
 
     /// Whether `membership` is this roster, with no step under way: what a snapshot must carry.
+    /// A learner may be missing: it counts for nothing.
     #[must_use]
     pub fn is(&self, membership: &Membership) -> bool {
-        membership.get_joint_config().len() == 1 && self.permits(membership)
+        let voters = membership.get_joint_config().as_slice();
+        voters == [self.voters.clone()] && nodes(membership).is_subset(&self.all())
     }
 
-    /// How many of `entries` may pass, counted from the first.
+    /// How many of `entries` may pass, counted from the first, on a node whose membership is `now`
+    /// and that has applied everything up to `applied`.
     #[must_use]
-    pub fn passing(&self, entries: &[Entry]) -> usize {
-        let foreign = |entry: &Entry| match &entry.payload {
-            EntryPayload::Membership(membership) => !self.permits(membership),
-            _ => false,
+    pub fn passing(&self, now: &Membership, applied: Option<u64>, entries: &[Entry]) -> usize {
+        let mut now = now;
+        for (passed, entry) in entries.iter().enumerate() {
+            let EntryPayload::Membership(next) = &entry.payload else {
+                continue;
+            };
+            if Some(entry.log_id.index) <= applied {
+                continue;
+            }
+            if !self.permits(now, next) {
+                return passed;
+            }
+            now = next;
+        }
+        entries.len()
+    }
+}
+
+fn nodes(membership: &Membership) -> BTreeSet<u64> {
+    membership.nodes().map(|(node, _)| *node).collect()
+}
+
+/// Where openraft's membership stands against the roster: the one step that is due, or what it
+/// waits for. A leader makes the step, whoever began it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Step {
+    /// The membership is the roster.
+    #[default]
+    Followed,
+    /// A joint step is under way and has to end.
+    Close,
+    /// The node is of the roster no more, or has rejoined on another disk: what is known of its log
+    /// is void.
+    Drop(NodeId),
+    /// The node is of the roster and gets nothing yet.
+    AddLearner(NodeId),
+    /// The node votes once it has caught up.
+    Await(NodeId),
+    /// The node has caught up and becomes a voter.
+    Promote(NodeId),
+    /// The node votes no more.
+    Retire(NodeId),
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Followed => f.write_str("the membership is the roster"),
+            Step::Close => f.write_str("the step under way ends"),
+            Step::Drop(node) => write!(f, "node {node} gets nothing more"),
+            Step::AddLearner(node) => write!(f, "node {node} begins to receive"),
+            Step::Await(node) => write!(f, "node {node} has to catch up"),
+            Step::Promote(node) => write!(f, "node {node} becomes a voter"),
+            Step::Retire(node) => write!(f, "node {node} votes no more"),
+        }
+    }
+}
+
+/// What a leader knows when it looks for the next step.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// The applied roster.
+    pub seats: &'a Seats,
+    /// The membership in effect.
+    pub membership: &'a Membership,
+    /// Nodes that hold nearly all of the log.
+    pub caught_up: &'a BTreeSet<u64>,
+    /// Nodes whose disk is another one than the one whose log this leader remembers.
+    pub renewed: &'a BTreeSet<u64>,
+}
+
+impl View<'_> {
+    /// The next step. Learners first, they decide nothing; then a voter that is ready, then one that
+    /// leaves; a node that is replaced stays until the other has caught up.
+    #[must_use]
+    pub fn next(&self) -> Step {
+        let voters = match self.membership.get_joint_config().as_slice() {
+            [voters] => voters,
+            // Before the first entry there is nothing to change.
+            [] => return Step::Followed,
+            _ => return Step::Close,
         };
-        entries.iter().position(foreign).unwrap_or(entries.len())
+        let present = nodes(self.membership);
+        let learners = || present.difference(voters);
+        let wanted = self.seats.all();
+        if let Some(node) =
+            learners().find(|node| !wanted.contains(node) || self.renewed.contains(node))
+        {
+            return Step::Drop(NodeId(*node));
+        }
+        if let Some(node) = wanted.difference(&present).next() {
+            return Step::AddLearner(NodeId(*node));
+        }
+        let mut joining = self.seats.voters.difference(voters);
+        let waits = joining.clone().next();
+        if let Some(node) = joining.find(|node| self.caught_up.contains(node)) {
+            return Step::Promote(NodeId(*node));
+        }
+        let leaving = voters.difference(&self.seats.voters).next();
+        let replaced = waits.is_some() && voters.len() <= self.seats.voters.len();
+        match (leaving, waits) {
+            (Some(node), _) if !replaced => Step::Retire(NodeId(*node)),
+            (_, Some(node)) => Step::Await(NodeId(*node)),
+            _ => Step::Followed,
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use openraft::CommittedLeaderId;
-
-    use super::*;
-    use crate::config::LogId;
-
-    fn seats(voters: &[u64], learners: &[u64]) -> Seats {
-        Seats {
-            voters: voters.iter().copied().collect(),
-            learners: learners.iter().copied().collect(),
-        }
-    }
-
-    fn membership(configurations: &[&[u64]], learners: &[u64]) -> Membership {
-        let sets = configurations
-            .iter()
-            .map(|set| set.iter().copied().collect())
-            .collect();
-        Membership::new(sets, learners.iter().copied().collect::<BTreeSet<u64>>())
-    }
-
-    #[test]
-    fn fault_015_only_the_roster_and_the_step_towards_it_pass() {
-        let roster = seats(&[1, 2, 3], &[4]);
-        for (configurations, learners, passes) in [
-            (&[&[1, 2, 3][..]][..], &[][..], true),
-            (&[&[1, 2, 3]], &[4], true),
-            // Foreign voters, a foreign learner, a voter less, a learner that votes.
-            (&[&[1, 2, 9]], &[], false),
-            (&[&[1, 2, 3]], &[9], false),
-            (&[&[1, 2]], &[3], false),
-            (&[&[1, 2, 3, 4]], &[], false),
-            // Joint steps: towards the roster from one voter away, and nothing else.
-            (&[&[1, 2], &[1, 2, 3]], &[], true),
-            (&[&[1, 2, 3, 5], &[1, 2, 3]], &[], true),
-            (&[&[1, 2, 3], &[1, 2]], &[], false),
-            (&[&[7, 8, 9], &[1, 2, 3]], &[], false),
-            (&[&[1, 2, 4], &[1, 2, 3]], &[], false),
-            (&[&[1, 2], &[1, 2, 3], &[1, 2, 3]], &[], false),
-        ] {
-            let entry = membership(configurations, learners);
-            assert_eq!(
-                roster.permits(&entry),
-                passes,
-                "{configurations:?} {learners:?}"
-            );
-        }
-        assert!(!roster.is(&membership(&[&[1, 2], &[1, 2, 3]], &[])));
-        assert!(roster.is(&membership(&[&[1, 2, 3]], &[4])));
-    }
-
-    #[test]
-    fn fault_015_an_append_is_cut_before_the_first_foreign_membership() {
-        let entry = |index, payload| Entry {
-            log_id: LogId::new(CommittedLeaderId::new(3, 0), index),
-            payload,
-        };
-        let entries = [
-            entry(7, EntryPayload::Blank),
-            entry(8, EntryPayload::Membership(membership(&[&[1, 2, 3]], &[]))),
-            entry(
-                9,
-                EntryPayload::Membership(membership(&[&[1, 2, 3, 4]], &[])),
-            ),
-            entry(10, EntryPayload::Blank),
-        ];
-        assert_eq!(seats(&[1, 2, 3], &[]).passing(&entries), 2);
-        // Once the roster event is applied, the next step passes.
-        assert_eq!(seats(&[1, 2, 3, 4], &[]).passing(&entries[2..]), 2);
-        assert_eq!(seats(&[7], &[]).passing(&entries), 1);
-    }
-}
+mod tests;

@@ -11,7 +11,8 @@ use crate::config::{LogId, Vote};
 use crate::engine::{Durability, Engine, Family, StorageFault, WriteBatch, framed, unframed};
 use crate::log_store::LogStore;
 use crate::peers::{Disk, PeerRow, PeerTable};
-use crate::wire::{log_mark, vote_mark};
+use crate::rejoin::Floor;
+use crate::wire::{log_mark, vote_mark, vote_of};
 
 const TABLE: &[u8] = b"peer/table";
 const INCARNATION: &[u8] = b"peer/incarnation";
@@ -20,7 +21,7 @@ const INCARNATION: &[u8] = b"peer/incarnation";
 #[derive(Debug)]
 pub struct Memory<E> {
     own: u64,
-    disk: Disk,
+    disk: Mutex<Disk>,
     log_store: LogStore<E>,
     table: Mutex<PeerTable>,
 }
@@ -67,7 +68,7 @@ impl<E: Engine> Memory<E> {
         };
         Ok(Self {
             own,
-            disk,
+            disk: Mutex::new(disk),
             log_store,
             table: Mutex::new(table),
         })
@@ -75,12 +76,37 @@ impl<E: Engine> Memory<E> {
 
     /// This boot's number.
     pub fn incarnation(&self) -> u64 {
-        self.disk.incarnation
+        self.disk().incarnation
     }
 
-    /// The disk as it was when this process started.
-    pub fn disk(&self) -> &Disk {
-        &self.disk
+    /// The disk as it was when this process started, or as it has been raised since.
+    pub fn disk(&self) -> Disk {
+        *self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Raises vote and incarnation above all that is remembered of this node, synced together with
+    /// `batch`: whatever the lost disk has promised, this one promises less than nothing of it.
+    ///
+    /// # Errors
+    /// Any fault of the store.
+    pub(crate) async fn raise(
+        &self,
+        floor: &Floor,
+        mut batch: WriteBatch,
+    ) -> Result<(), StorageFault> {
+        let incarnation = floor.incarnation.max(self.incarnation());
+        batch.put(
+            Family::Meta,
+            INCARNATION,
+            framed(&incarnation.to_be_bytes()),
+        );
+        self.log_store
+            .raise_vote(vote_of(&floor.vote), batch)
+            .await?;
+        let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        disk.incarnation = incarnation;
+        disk.vote = floor.vote;
+        Ok(())
     }
 
     /// The table, for an answer.
@@ -114,7 +140,7 @@ impl<E: Engine> Memory<E> {
     pub fn promise(&self, vote: &Vote, acknowledged: Option<&LogId>) {
         let row = PeerRow {
             node: self.own,
-            incarnation: self.disk.incarnation,
+            incarnation: self.incarnation(),
             vote: vote_mark(vote),
             log: acknowledged.map(log_mark),
         };
@@ -127,14 +153,15 @@ impl<E: Engine> Memory<E> {
     /// Own promises are recorded before they are sent, so no peer can honestly know more than the
     /// own row or the disk at boot.
     fn check_own(&self, row: &PeerRow, table: &PeerTable) -> Result<(), Remembered> {
-        let forgotten_boot = row.incarnation > self.disk.incarnation;
+        let disk = self.disk();
+        let forgotten_boot = row.incarnation > disk.incarnation;
         let promised = table.row(self.own).map(|own| Disk {
             incarnation: own.incarnation,
             vote: own.vote,
             last_log: own.log,
         });
         let forgotten =
-            row.is_above(&self.disk) && promised.is_none_or(|promised| row.is_above(&promised));
+            row.is_above(&disk) && promised.is_none_or(|promised| row.is_above(&promised));
         if forgotten_boot || forgotten {
             Err(Remembered { row: *row })
         } else {

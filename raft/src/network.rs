@@ -75,6 +75,9 @@ impl<E: Engine> RaftNetwork<TypeConfig> for Outgoing<E> {
         rpc: AppendEntriesRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, CallError> {
+        self.shared
+            .is_known_disk(self.target)
+            .map_err(unreachable)?;
         let (entries, sent) = prefix(&rpc);
         // openraft flushes the leader's own log before it replicates, so what is sent is what
         // this node has made durable under its own vote.
@@ -146,6 +149,9 @@ impl<E: Engine> RaftNetwork<TypeConfig> for Outgoing<E> {
         cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         _: RPCOption,
     ) -> Result<SnapshotResponse<u64>, StreamingError<TypeConfig, Fatal<u64>>> {
+        self.shared
+            .is_known_disk(self.target)
+            .map_err(|status| gone(&status))?;
         let length = snapshot.snapshot.len() as u64;
         let deadline =
             SNAPSHOT_ALLOWANCE + Duration::from_secs(length / SNAPSHOT_BYTES_PER_SECOND_MIN);

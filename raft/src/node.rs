@@ -4,8 +4,8 @@
 //! Order at boot: open (nothing is sent) ▸ serve the peer service ▸ start (Hello, then Raft). This
 //! file judges no command, knows no client and no gRPC method but the peers'.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -15,30 +15,34 @@ use redlatch_link::server_type;
 use redlatch_link::transport::Dialer;
 use redlatch_link::world;
 use redlatch_proto::v1::peer_server::PeerServer;
-use redlatch_types::checkpoint::{Origin, Stage};
+use redlatch_types::chain::Trust;
 use redlatch_types::note::KeyError;
+use redlatch_types::policy::PolicyError;
 use redlatch_types::receipt::Receipt;
-use redlatch_types::records::{GenesisV1, OrganismKind, RosterNode};
-use redlatch_types::{Envelope, NodeId};
+use redlatch_types::records::{GenesisV1, RosterV1};
+use redlatch_types::{Envelope, Name, NodeId, RosterEpoch};
 use tokio::sync::watch;
 
 use crate::alarm::{Alarm, FatalCause};
 use crate::archive::Archive;
 use crate::config::{Raft, Timing, openraft_config};
 use crate::cosign::{CosignHold, CosignedHead, Cosigner, Fork, HeadKeys, NodeSigningKeys};
-use crate::engine::{Engine, StorageFault};
+use crate::engine::{Engine, StorageFault, WriteBatch};
 use crate::forward::{self, Forwarded};
 use crate::links::{Links, PeerAddressError};
 use crate::log_store::LogStore;
 use crate::machine::{Machine, Place};
+use crate::membership::Step;
 use crate::memory::Memory;
 use crate::network::Network;
 use crate::peers::PeerRow;
 use crate::propose::Proposer;
 use crate::proposer::{Class, Committed, ProposeError, ProposerLimits, QueueLengths, Queues};
 use crate::read_point::{self, ReadPoint, ReadPointError};
+use crate::rejoin::{self, Rejoined};
 use crate::server::PeerService;
-use crate::shared::{Shared, WallClock};
+use crate::shared::{Renewed, Shared, WallClock};
+use crate::standing::Standing;
 use crate::{campaign, exchange, hello};
 
 /// Bytes of leaves that one call of [`RaftNode::leaves`] reads.
@@ -49,14 +53,19 @@ const LEAVES_BYTES_MAX: usize = 4 << 20;
 pub struct RaftNodeConfig<E> {
     /// Its number in the roster.
     pub node_id: NodeId,
+    /// Its name in the roster and in its certificate.
+    pub name: Name,
     /// Its store.
     pub engine: E,
-    /// The root-signed genesis. Its roster counts until it is applied.
+    /// The root-signed genesis. Its roster counts until it is applied. A node that it does not name
+    /// joins later: it waits until a majority knows it by a roster.
     pub genesis: Envelope,
     /// Its three keys.
     pub keys: NodeSigningKeys,
-    /// `host:port` of every other node.
-    pub peers: BTreeMap<NodeId, String>,
+    /// `host:port` of the other nodes, by name: of those in the roster, and of those that may join.
+    pub peers: BTreeMap<String, String>,
+    /// Whether a disk that lost what it promised is to come back as a learner, by `Rejoin`.
+    pub returns: bool,
     /// Shows this node's certificate.
     pub dialer: Dialer,
     /// Its wall clock.
@@ -76,9 +85,9 @@ pub enum StartError {
     /// The genesis file is not signed by the root it names, or not for the organism it makes.
     #[error("the genesis is not signed by the root it names")]
     Genesis,
-    /// The roster has no node of this number.
-    #[error("node {0} is not in the roster")]
-    NotInRoster(NodeId),
+    /// No roster can be made of the genesis file's.
+    #[error("the genesis' roster: {0}")]
+    Roster(#[from] PolicyError),
     /// A key of this node is not the roster's.
     #[error("a key of this node is not the one in the roster")]
     WrongKeys,
@@ -92,7 +101,7 @@ pub enum StartError {
     #[error("timing: {0}")]
     Timing(String),
     /// A peer remembers more of this node than its disk holds (faults 13, 14). It must not vote;
-    /// it comes back only by `Rejoin`.
+    /// it comes back only by `Rejoin`, if it is started so.
     #[error("rolled_back: node {by} remembers {row}; this disk went back in time or was wiped")]
     RolledBack {
         /// Who remembers.
@@ -112,6 +121,7 @@ pub struct Opened<E> {
     genesis: Envelope,
     timing: Timing,
     limits: ProposerLimits,
+    returns: bool,
 }
 
 /// A running node. Clones are handles of the same node.
@@ -161,6 +171,14 @@ pub struct RaftMetrics {
     pub incarnation: u64,
     /// Its role.
     pub role: RaftRole,
+    /// What it is in the roster that it has applied.
+    pub standing: Standing,
+    /// Version of that roster.
+    pub roster_epoch: RosterEpoch,
+    /// Where openraft's membership stands against the roster, as the leader sees it; `None` on others.
+    pub step: Option<Step>,
+    /// Nodes of the roster that this node has no address of.
+    pub unreachable: Vec<NodeId>,
     /// Its term.
     pub term: u64,
     /// The leader it knows of.
@@ -175,6 +193,8 @@ pub struct RaftMetrics {
     pub purged_index: Option<u64>,
     /// Size of the highest head with a majority.
     pub cosigned_size: u64,
+    /// Size of the highest head that this boot has signed.
+    pub signed_size: u64,
     /// Commands that wait.
     pub queues: QueueLengths,
     /// Milliseconds since a majority acknowledged this leader; `None` on others.
@@ -201,25 +221,30 @@ impl<E: Engine> RaftNode<E> {
     /// [`StartError`].
     pub async fn open(config: RaftNodeConfig<E>) -> Result<Opened<E>, StartError> {
         let genesis = open_genesis(&config.genesis)?;
-        let roster = &genesis.roster;
-        let node = roster
-            .node(config.node_id)
-            .ok_or(StartError::NotInRoster(config.node_id))?;
-        check_keys(node, &config.keys)?;
         let organism = genesis.organism_id();
-        let own = config.node_id.0;
-        let origin = origin_of(&genesis);
-        let cosigner_name = origin.cosigner_name(node.name.as_str())?;
-        let verifiers = HeadKeys::new(origin, roster)?;
-        let links = Links::new(own, organism, roster, &config.peers, &config.dialer)?;
+        let (own, name) = (config.node_id.0, &config.name);
+        // The history is 0: nothing that raises it exists yet in this release.
+        let trust = Trust::of_genesis(&genesis, 0)?;
+        let origin = *trust.policy().origin();
+        let cosigner_name = origin.cosigner_name(name.as_str())?;
+        let verifiers = HeadKeys::new(origin, trust.roster())?;
         let engine = config.engine;
         let log_store = LogStore::open(engine.clone())?;
+        let rejoined = Arc::new(Rejoined::open(engine.clone())?);
         let cosigner = Cosigner::open(own, config.keys.clone(), verifiers, cosigner_name, engine)?;
         let cosigner = Arc::new(cosigner);
-        let machine = Machine::open(&log_store, roster.clone(), Arc::clone(&cosigner)).await?;
+        let place = (config.node_id, &trust);
+        let (signs, since) = (Arc::clone(&cosigner), Arc::clone(&rejoined));
+        let machine = Machine::open(&log_store, place, signs, since).await?;
+        let roster = machine.roster();
+        if !is_this_node(&roster, config.node_id, name, &config.keys) {
+            return Err(StartError::WrongKeys);
+        }
+        let links = Links::new(own, organism, &roster, config.peers, config.dialer)?;
         let memory = Memory::open(own, log_store.clone()).await?;
         let shared = Arc::new(Shared {
             own,
+            name: config.name,
             organism,
             keys: config.keys,
             clock: config.clock,
@@ -228,9 +253,14 @@ impl<E: Engine> RaftNode<E> {
             machine,
             cosigner,
             links,
+            rejoined,
+            renewed: Renewed::default(),
+            learned: Mutex::new(None),
+            step: Mutex::new(None),
             forwarded: Forwarded::default(),
             alarm: Alarm::default(),
             raft: OnceLock::new(),
+            queues: OnceLock::new(),
         });
         let (timing, limits) = (config.timing, config.limits);
         Ok(Opened {
@@ -238,6 +268,7 @@ impl<E: Engine> RaftNode<E> {
             genesis: config.genesis,
             timing,
             limits,
+            returns: config.returns,
         })
     }
 
@@ -417,6 +448,10 @@ impl<E: Engine> RaftNode<E> {
             node_id: self.node_id(),
             incarnation: self.shared.memory.incarnation(),
             role: role_of(metrics.state),
+            standing: self.standing(),
+            roster_epoch: self.shared.machine.roster().roster_epoch,
+            step: self.shared.step(),
+            unreachable: self.shared.links.missing(&self.shared.machine.roster()),
             term: metrics.current_term,
             leader: metrics.current_leader.map(NodeId),
             last_log_index: metrics.last_log_index,
@@ -424,10 +459,24 @@ impl<E: Engine> RaftNode<E> {
             snapshot_index: metrics.snapshot.map(|id| id.index),
             purged_index: metrics.purged.map(|id| id.index),
             cosigned_size: self.cosigned().map_or(0, |head| head.size),
+            signed_size: *self.shared.cosigner.watch_signed().borrow(),
             queues: self.queues.lengths(),
             majority_ack_age_ms: metrics.millis_since_quorum_ack,
             leaves_missing: self.shared.machine.gap().map_or(0, |gap| gap.to - gap.from),
         }
+    }
+
+    /// What this node is in the roster that it has applied.
+    pub fn standing(&self) -> Standing {
+        self.shared.standing()
+    }
+
+    /// Receipts of all roster changes, each under the roster before it, in order.
+    ///
+    /// # Errors
+    /// Any fault of the store.
+    pub fn chain(&self) -> Result<Vec<Receipt>, StorageFault> {
+        crate::chain::links(self.shared.log_store.engine())
     }
 
     /// Hands a LatchRed command to every peer, once.
@@ -480,13 +529,20 @@ impl<E: Engine> Opened<E> {
             genesis,
             timing,
             limits,
+            returns,
         } = self;
-        hello::ask(&shared)
-            .await
-            .map_err(|hello::RolledBack { by, row }| StartError::RolledBack {
-                by: NodeId(by),
-                row,
-            })?;
+        let floor =
+            hello::ask(&shared, returns)
+                .await
+                .map_err(|hello::RolledBack { by, row }| StartError::RolledBack {
+                    by: NodeId(by),
+                    row,
+                })?;
+        if let Some(floor) = floor {
+            let mut batch = WriteBatch::new();
+            shared.rejoined.begin(&mut batch);
+            shared.memory.raise(&floor, batch).await?;
+        }
         let config =
             openraft_config(timing).map_err(|error| StartError::Timing(error.to_string()))?;
         let network = Network::new(Arc::clone(&shared));
@@ -495,15 +551,14 @@ impl<E: Engine> Opened<E> {
             .await
             .map_err(|error| StartError::Consensus(error.to_string()))?;
         initialize(&shared, &raft).await?;
-        // Nobody else sets it: `start` consumes the only `Opened`.
-        let _ = shared.raft.set(raft.clone());
+        // Nobody else sets them: `start` consumes the only `Opened`.
         let queues = Arc::new(Queues::new(limits));
-        let incarnation = shared.memory.incarnation();
+        let _ = shared.queues.set(Arc::clone(&queues));
+        let _ = shared.raft.set(raft.clone());
         world::spawn(campaign::take_turns(
+            Arc::clone(&shared),
             raft.clone(),
             timing,
-            shared.own,
-            incarnation,
         ));
         spawn_tasks(&shared, &raft, &queues, genesis);
         Ok(RaftNode {
@@ -515,11 +570,11 @@ impl<E: Engine> Opened<E> {
 }
 
 /// A log that is empty begins with the roster as its first entry: the same on every node, so it
-/// does not matter who writes it.
+/// does not matter who writes it. A node that joins or returns is given its log by others.
 async fn initialize<E: Engine>(shared: &Shared<E>, raft: &Raft) -> Result<(), StartError> {
     let seats = shared.seats();
     let consensus = |error: &dyn std::fmt::Display| StartError::Consensus(error.to_string());
-    if !seats.voters.contains(&shared.own)
+    if !shared.machine.counts()
         || raft
             .is_initialized()
             .await
@@ -541,6 +596,8 @@ fn spawn_tasks<E: Engine>(
     for peer in shared.links.peers() {
         world::spawn(exchange::offer_heads(Arc::clone(shared), peer));
     }
+    world::spawn(follow_roster(Arc::clone(shared), raft.clone()));
+    world::spawn(rejoin::announce(Arc::clone(shared)));
     world::spawn(exchange::keep_snapshots(Arc::clone(shared)));
     world::spawn(exchange::fill_gaps(Arc::clone(shared)));
     world::spawn(watch_storage(Arc::clone(shared)));
@@ -552,6 +609,38 @@ fn spawn_tasks<E: Engine>(
         genesis,
     );
     world::spawn(proposer.run());
+}
+
+/// Takes up peers as the roster names them, and lets them go once openraft has. Stops the node if the
+/// roster means another one by its number.
+async fn follow_roster<E: Engine>(shared: Arc<Shared<E>>, raft: Raft) {
+    let mut rosters = shared.machine.watch_roster();
+    let mut metrics = raft.server_metrics();
+    loop {
+        let roster = Arc::clone(&rosters.borrow_and_update());
+        let kept: BTreeSet<u64> = {
+            let metrics = metrics.borrow_and_update();
+            let nodes = metrics.membership_config.nodes();
+            nodes.map(|(node, _)| *node).collect()
+        };
+        if !is_this_node(&roster, NodeId(shared.own), &shared.name, &shared.keys) {
+            return shared.alarm.raise(FatalCause::NotThisNode);
+        }
+        let (new, failed) = shared.links.follow(&shared.known_roster(), &kept);
+        for peer in new {
+            world::spawn(exchange::offer_heads(Arc::clone(&shared), peer));
+        }
+        for error in failed {
+            tracing::warn!(%error, "a node of the roster cannot be called");
+        }
+        let changed = tokio::select! {
+            changed = rosters.changed() => changed.is_ok(),
+            changed = metrics.changed() => changed.is_ok(),
+        };
+        if !changed {
+            return;
+        }
+    }
 }
 
 async fn watch_storage<E: Engine>(shared: Arc<Shared<E>>) {
@@ -597,28 +686,14 @@ fn open_genesis(envelope: &Envelope) -> Result<GenesisV1, StartError> {
     Ok(genesis.clone())
 }
 
-fn check_keys(node: &RosterNode, keys: &NodeSigningKeys) -> Result<(), StartError> {
-    let fits = node.log_key == keys.log.public_key()
-        && node.cosigner_key == keys.cosigner.public_key()
-        && node.record_key == keys.record.public_key();
-    if fits {
-        Ok(())
-    } else {
-        Err(StartError::WrongKeys)
-    }
-}
-
-/// The journal's origin. The history is 0: nothing that raises it exists yet in this release.
-fn origin_of(genesis: &GenesisV1) -> Origin {
-    let stage = match genesis.kind {
-        OrganismKind::Production => Stage::Production,
-        OrganismKind::Development => Stage::Development,
-    };
-    Origin {
-        stage,
-        organism: genesis.organism_id(),
-        history: 0,
-    }
+/// Whether the roster, if it knows the number, means this node by it.
+fn is_this_node(roster: &RosterV1, id: NodeId, name: &Name, keys: &NodeSigningKeys) -> bool {
+    roster.node(id).is_none_or(|node| {
+        node.name == *name
+            && node.log_key == keys.log.public_key()
+            && node.cosigner_key == keys.cosigner.public_key()
+            && node.record_key == keys.record.public_key()
+    })
 }
 
 fn role_of(state: ServerState) -> RaftRole {

@@ -1,4 +1,5 @@
-//! The proposer's task: empties the queues of [`crate::proposer`] into openraft while this node leads.
+//! The proposer's task: empties the queues of [`crate::proposer`] into openraft while this node leads, and
+//! lets openraft's membership follow the roster between two batches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +22,11 @@ use crate::batch::{Batch, BatchContent};
 use crate::config::{EntryOutcome, Raft};
 use crate::engine::Engine;
 use crate::links::call;
+use crate::membership::Step;
 use crate::proposer::{self, Class, Clients, ProposeError, Queues, Waiting};
 use crate::shared::Shared;
+
+mod change;
 
 /// Entries in openraft at once (D10).
 const IN_FLIGHT_MAX: usize = 2;
@@ -49,6 +53,14 @@ enum WriteOutcome {
     Indeterminate,
 }
 
+/// Whether batches may be written.
+#[derive(PartialEq, Eq)]
+enum Writing {
+    Open,
+    /// A step of the membership waits for those under way.
+    Held,
+}
+
 /// Where this leader stands with time.
 enum Tick {
     /// The last tick is that old.
@@ -71,6 +83,8 @@ pub(crate) struct Proposer<E> {
     readings: Option<BoxFuture<'static, Option<Vec<u8>>>>,
     /// A tick command that waits for its batch.
     ready_tick: Option<Vec<u8>>,
+    /// A step of the membership under way.
+    change: Option<BoxFuture<'static, ()>>,
 }
 
 impl<E: Engine> Proposer<E> {
@@ -90,6 +104,7 @@ impl<E: Engine> Proposer<E> {
             writes: FuturesUnordered::new(),
             readings: None,
             ready_tick: None,
+            change: None,
         }
     }
 
@@ -103,12 +118,15 @@ impl<E: Engine> Proposer<E> {
             }
             places.borrow_and_update();
             self.look_at_leadership();
-            self.fill();
+            if self.follow_roster() == Writing::Open {
+                self.fill();
+            }
             let queues = Arc::clone(&self.queues);
             tokio::select! {
                 biased;
                 Some(written) = self.writes.next() => self.finish(written),
                 Some(tick) = collected(&mut self.readings) => self.collected(tick),
+                () = ended(&mut self.change) => self.change = None,
                 changed = metrics.changed() => if changed.is_err() { break },
                 () = queues.filled.notified() => {}
                 _ = places.changed(), if self.term.is_none() => {}
@@ -145,6 +163,9 @@ impl<E: Engine> Proposer<E> {
             self.tick = Tick::Unknown;
             self.readings = None;
             self.ready_tick = None;
+            self.change = None;
+            // Another term of this leader remembers nobody's log.
+            self.shared.renewed.retain(|_| false);
         }
         if !leads {
             let leader = leader
@@ -153,6 +174,33 @@ impl<E: Engine> Proposer<E> {
             let all = [Class::Red, Class::Safety, Class::Client];
             self.queues.refuse(&all, ProposeError::NotLeader { leader });
         }
+    }
+
+    /// Makes the membership's next step, if one is due. While it waits to be made no batch is written: what
+    /// is applied then is the whole log, so the roster that the step follows is the one that every node
+    /// judges it by.
+    fn follow_roster(&mut self) -> Writing {
+        if self.term.is_none() {
+            self.shared.show_step(None);
+            return Writing::Open;
+        }
+        if self.change.is_some() {
+            return Writing::Open;
+        }
+        let step = change::next_step(&self.shared, &self.raft);
+        self.shared.show_step(Some(step));
+        if matches!(step, Step::Followed | Step::Await(_)) {
+            return Writing::Open;
+        }
+        if !self.writes.is_empty() {
+            return Writing::Held;
+        }
+        let mut change = change::make(self.raft.clone(), step).boxed();
+        // One look hands the change to openraft; what is written from here on comes after it.
+        if (&mut change).now_or_never().is_none() {
+            self.change = Some(change);
+        }
+        Writing::Open
     }
 
     /// Puts batches into openraft until there are two or nothing waits.
@@ -281,6 +329,14 @@ async fn collected(
     }
 }
 
+/// Resolves when the step under way has ended; never while none is.
+async fn ended(change: &mut Option<BoxFuture<'static, ()>>) {
+    match change {
+        Some(change) => change.await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Writes one batch and waits for its outcome. A refusal is certain only if the batch has never
 /// been handed to the log: openraft says "forward to leader" also for an entry that it had
 /// written and another leader has cut off here, but perhaps not everywhere.
@@ -332,11 +388,12 @@ async fn round_of_readings<E: Engine>(shared: &Shared<E>) -> Option<Vec<u8>> {
     let (epoch, previous) = shared.machine.read(epoch_and_tick)?;
     let own = shared
         .clock_reading(epoch, previous)
-        .filter(|_| seats.voters.contains(&shared.own));
+        .filter(|_| shared.machine.counts());
     let mut readings: Vec<Envelope> = own.into_iter().collect();
     let mut calls: FuturesUnordered<_> = shared
         .links
         .peers()
+        .into_iter()
         .filter(|peer| seats.voters.contains(peer))
         .map(|peer| reading(shared, peer, epoch, previous))
         .collect();

@@ -17,6 +17,7 @@ use crate::config::LogId;
 use crate::engine::Engine;
 use crate::links::call;
 use crate::machine::Place;
+use crate::membership::Seats;
 use crate::shared::Shared;
 use crate::wire;
 
@@ -67,14 +68,15 @@ pub(crate) async fn reach<E: Engine>(
 
 /// The highest last log id among a majority of voters. This node counts if it is a voter.
 async fn confirmed<E: Engine>(shared: &Shared<E>) -> Result<Option<LogId>, ReadPointError> {
-    let seats = shared.seats();
+    let seats = Seats::of(&shared.known_roster());
     let mut calls: FuturesUnordered<_> = shared
         .links
         .peers()
+        .into_iter()
         .filter(|peer| seats.voters.contains(peer))
         .map(|peer| one(shared, peer))
         .collect();
-    let mut heard = usize::from(seats.voters.contains(&shared.own));
+    let mut heard = usize::from(shared.machine.counts());
     let mut highest = shared.log_store.durable().last;
     while heard < seats.majority() {
         match calls.next().await {

@@ -7,22 +7,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openraft::LogIdOptionExt;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest};
+use openraft::{LogIdOptionExt, ServerState};
+use redlatch_link::identity::Role;
 use redlatch_link::server_type;
 use redlatch_link::world;
 use redlatch_proto::v1;
 use redlatch_proto::v1::peer_server::{Peer, PeerServer};
+use redlatch_types::command::RawCommand;
 use redlatch_types::limits::COMMAND_BYTES_MAX;
-use redlatch_types::records::ClockReadingV1;
+use redlatch_types::records::{ClockReadingV1, RejoinV1};
 use redlatch_types::{Canonical, Envelope, NodeId, RosterEpoch, Scope, TickNumber};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::archive::Archive;
-use crate::config::{Entry, LogId, Snapshot, TypeConfig, Vote};
+use crate::chain;
+use crate::config::{Entry, LogId, Raft, Snapshot, TypeConfig, Vote};
 use crate::engine::Engine;
 use crate::links::MESSAGE_BYTES_MAX;
 use crate::planted::Bug;
+use crate::proposer::Class;
+use crate::rejoin::Since;
 use crate::shared::Shared;
 use crate::snapshot::{self, SNAPSHOT_BYTES_MAX};
 use crate::{entry, wire};
@@ -36,6 +41,12 @@ const NOTHING_TAKEN_PAUSE: Duration = Duration::from_millis(50);
 
 /// Bytes of leaves in one answer.
 const LEAVES_BYTES_MAX: usize = 1 << 20;
+
+/// How long the journal may take to take in a return.
+const REJOIN_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Links in one answer.
+const LINKS_MAX: usize = 1_024;
 
 /// Heads in one message.
 pub(crate) const HEADS_MAX: usize = 64;
@@ -60,7 +71,9 @@ impl<E: Engine> PeerService<E> {
     ) -> Result<AppendEntriesResponse<u64>, Status> {
         let mut rpc = rpc;
         let (vote, previous) = (rpc.vote, rpc.prev_log_id);
-        let passing = self.shared.seats().passing(&rpc.entries);
+        let applied = self.shared.machine.place().entry.map(|entry| entry.index);
+        let now = self.shared.membership();
+        let passing = self.shared.seats().passing(&now, applied, &rpc.entries);
         let cut = passing < rpc.entries.len();
         rpc.entries.truncate(passing);
         let reached = rpc.entries.last().map(|entry| entry.log_id).or(previous);
@@ -153,7 +166,7 @@ impl<E: Engine> Peer for PeerService<E> {
         let message = request.into_inner();
         let vote = wire::vote_in(message.vote)?;
         self.check_leader(sender, &vote)?;
-        self.shared.raft()?;
+        self.shared.receives()?;
         let prev_log_id = message.previous.map(wire::log_id_in);
         let entries = entries_in(&message.entries, prev_log_id, &vote)?;
         // Before the append, so that its fsync covers the rows.
@@ -180,8 +193,11 @@ impl<E: Engine> Peer for PeerService<E> {
         if vote.committed || vote.leader_id.voted_for != Some(sender) {
             return Err(Status::permission_denied("the vote is not the sender's"));
         }
-        if !self.shared.seats().voters.contains(&sender) {
+        if !self.shared.elects(sender) {
             return Err(Status::permission_denied("the sender is no voter"));
+        }
+        if !self.shared.may_vote() {
+            return Err(Status::failed_precondition("this node has no vote"));
         }
         let last_log_id = message.last_log_id.map(wire::log_id_in);
         let rpc = VoteRequest { vote, last_log_id };
@@ -213,7 +229,7 @@ impl<E: Engine> Peer for PeerService<E> {
         self.shared.is_node(&caller, header.sender)?;
         let vote = wire::vote_in(header.vote)?;
         self.check_leader(header.sender, &vote)?;
-        let raft = self.shared.raft()?;
+        let raft = self.shared.receives()?;
         let meta = snapshot::meta_in(&header)?;
         let bytes = self.collect(&mut parts, header.length).await?;
         if meta.last_log_id > self.shared.machine.place().log_id() {
@@ -240,8 +256,44 @@ impl<E: Engine> Peer for PeerService<E> {
         request: Request<v1::HelloRequest>,
     ) -> Result<Response<v1::HelloResponse>, Status> {
         self.shared.sender(&request, request.get_ref().sender)?;
-        let rows = wire::rows_out(&self.shared.memory.table());
-        Ok(Response::new(v1::HelloResponse { rows }))
+        if !self.shared.machine.speaks() {
+            // It has forgotten what it knew of others, too: its answer would count for a memory.
+            return Err(Status::failed_precondition("this node has lost its disk"));
+        }
+        let (organism_epoch, roster_epoch) = self.shared.epochs();
+        Ok(Response::new(v1::HelloResponse {
+            rows: wire::rows_out(&self.shared.memory.table()),
+            roster_epoch: roster_epoch.0,
+            organism_epoch,
+        }))
+    }
+
+    async fn rejoin(
+        &self,
+        request: Request<v1::RejoinRequest>,
+    ) -> Result<Response<v1::RejoinResponse>, Status> {
+        let sender = self.shared.sender(&request, request.get_ref().sender)?;
+        let index = self
+            .shared
+            .journal_rejoin(sender, request.into_inner().command)
+            .await?;
+        Ok(Response::new(v1::RejoinResponse { index }))
+    }
+
+    async fn chain(
+        &self,
+        request: Request<v1::ChainRequest>,
+    ) -> Result<Response<v1::ChainResponse>, Status> {
+        // Any node of the organism: one that is to join is in no roster that it could be known by.
+        let caller = redlatch_link::transport::caller(&request)?;
+        if caller.role != Role::Node || caller.organism != self.shared.organism {
+            return Err(Status::permission_denied("the caller is no node"));
+        }
+        let links = chain::links(self.shared.log_store.engine()).map_err(unreadable)?;
+        let links = links.iter().map(|link| link.to_string().into_bytes());
+        Ok(Response::new(v1::ChainResponse {
+            links: links.take(LINKS_MAX).collect(),
+        }))
     }
 
     async fn reading(
@@ -325,8 +377,12 @@ impl<E: Engine> Peer for PeerService<E> {
         request: Request<v1::ReadPointRequest>,
     ) -> Result<Response<v1::ReadPointResponse>, Status> {
         self.shared.sender(&request, request.get_ref().sender)?;
-        // A node that its peers have not let start may have forgotten entries: it does not count.
+        // A node that its peers have not let start may have forgotten entries, and so may one that has
+        // rejoined: it does not count.
         self.shared.raft()?;
+        if !self.shared.machine.counts() {
+            return Err(Status::failed_precondition("this node does not count"));
+        }
         let durable = self.shared.log_store.durable();
         Ok(Response::new(v1::ReadPointResponse {
             vote: durable.vote.as_ref().map(wire::vote_out),
@@ -343,13 +399,73 @@ impl<E: Engine> Peer for PeerService<E> {
 }
 
 impl<E: Engine> Shared<E> {
-    /// A signed reading of this node's clock; `None` if it is asked for another roster, or for a
-    /// tick that has passed.
+    /// Openraft, for what a leader sends. A node whose return is not journaled takes nothing: its leader
+    /// still remembers the log that it has lost.
+    fn receives(&self) -> Result<&Raft, Status> {
+        if self.rejoined.since() == Since::Unknown {
+            return Err(Status::unavailable(
+                "the return of this node is not journaled yet",
+            ));
+        }
+        self.raft()
+    }
+
+    /// Whether this node grants votes: it elects, and the roster speaks of the disk it has.
+    pub(crate) fn may_vote(&self) -> bool {
+        self.elects(self.own) && self.machine.speaks()
+    }
+
+    /// Epochs of organism and roster.
+    fn epochs(&self) -> (u64, RosterEpoch) {
+        let organism = self.machine.read(|state| {
+            let governance = state.authority.governance.as_ref();
+            governance.map_or(1, |governance| governance.organism_epoch)
+        });
+        (organism, self.machine.roster().roster_epoch)
+    }
+
+    /// Journals the return of `sender` if this node leads. Says in which entry.
+    async fn journal_rejoin(&self, sender: u64, command: Vec<u8>) -> Result<u64, Status> {
+        let raft = self.raft()?;
+        let about = match RawCommand::from_canonical(&command) {
+            Ok(RawCommand::Rejoin(envelope)) => envelope.open::<RejoinV1>().ok(),
+            _ => None,
+        };
+        if about.map(|signed| signed.record().node_id) != Some(NodeId(sender)) {
+            return Err(Status::invalid_argument("not the sender's own return"));
+        }
+        let leads = raft.metrics().borrow().state == ServerState::Leader;
+        let queues = self.queues.get().filter(|_| leads);
+        let queues = queues.ok_or_else(|| Status::unavailable("this node does not lead"))?;
+        // Before it is journaled: from then on the node takes what it is sent.
+        self.renewed.add(sender);
+        let mut ticket = queues
+            .admit(Class::Client, command)
+            .map_err(|error| Status::unavailable(error.to_string()))?;
+        let committed = match world::timeout(REJOIN_DEADLINE, ticket.outcome()).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(ticket.give_up()),
+        };
+        let committed = committed.map_err(|error| Status::unavailable(error.to_string()))?;
+        match committed.outcome.reply {
+            Ok(_) => Ok(committed.entry.index),
+            Err(refusal) => {
+                self.renewed.retain(|node| node != sender);
+                Err(Status::failed_precondition(refusal.to_string()))
+            }
+        }
+    }
+
+    /// A signed reading of this node's clock; `None` if this node does not count, or is asked for another
+    /// roster, or for a tick that has passed.
     pub(crate) fn clock_reading(
         &self,
         roster_epoch: RosterEpoch,
         previous_tick: TickNumber,
     ) -> Option<Envelope> {
+        if !self.machine.counts() {
+            return None;
+        }
         let (scope, epoch, tick) = self.machine.read(|state| {
             let governance = state.authority.governance.as_ref()?;
             let scope = Scope {

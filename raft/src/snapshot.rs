@@ -1,8 +1,8 @@
 //! A snapshot: the state exactly at a StateRoot leaf, with the proof that a majority cosigned that
 //! leaf (D8). Its form on disk and on the wire, and the check before it is believed.
 //!
-//! Whoever receives one believes nothing of it: the head is verified under the roster in force,
-//! the leaf under the head, the state under the leaf, the log id under the leaf, the membership
+//! Whoever receives one believes nothing of it: each roster step is verified under the roster before
+//! it, from the one in force on, the head under the last of them, the leaf under the head, the state under the leaf, the log id under the leaf, the membership
 //! under the state's roster. Taking one is `machine`'s business.
 
 use minicbor::bytes::ByteVec;
@@ -10,11 +10,15 @@ use minicbor::{Decode, Encode};
 use openraft::CommittedLeaderId;
 use redlatch_journal::State;
 use redlatch_proto::v1;
+use redlatch_types::chain::Trust;
 use redlatch_types::checkpoint::Checkpoint;
 use redlatch_types::event::{Event, StateRootV1};
 use redlatch_types::note::Note;
-use redlatch_types::{Canonical, Digest, merkle};
+use redlatch_types::policy::Demand;
+use redlatch_types::receipt::Receipt;
+use redlatch_types::{Canonical, Digest, RosterEpoch, merkle};
 
+use crate::chain;
 use crate::config::{LogId, Snapshot, SnapshotMeta, StoredMembership, Vote};
 use crate::engine::{Engine, Family, StorageFault, WriteBatch, framed, unframed};
 use crate::entry::{decode_membership, encode_membership};
@@ -52,6 +56,9 @@ struct Content {
     /// State time of that head, milliseconds.
     #[n(4)]
     state_time_ms: u64,
+    /// Receipts of the roster steps since the genesis, in order.
+    #[n(5)]
+    links: Vec<String>,
 }
 
 /// Why a snapshot is not believed. The sender is to blame.
@@ -63,6 +70,9 @@ pub enum BadSnapshot {
     /// The head is not of this journal.
     #[error("the snapshot's head is of another journal")]
     OtherJournal,
+    /// A roster step does not follow from the one before it.
+    #[error("the snapshot's chain of rosters does not hold")]
+    BadChain,
     /// The head lacks a majority of the roster's nodes.
     #[error("the snapshot's head is cosigned by {found} nodes, {needed} are needed")]
     NotCosigned {
@@ -92,27 +102,39 @@ pub struct Proven {
     pub state: State,
     /// The head it was proven with.
     pub head: CosignedHead,
+    /// The roster steps that led from the trusted roster to the one that proves the head.
+    pub links: Vec<(RosterEpoch, Receipt)>,
 }
 
 /// Makes the bytes of a snapshot.
 #[must_use]
-pub fn encode(state: Vec<u8>, leaf: Vec<u8>, hashes: Vec<Digest>, head: &CosignedHead) -> Vec<u8> {
+pub fn encode(
+    state: Vec<u8>,
+    leaf: Vec<u8>,
+    hashes: Vec<Digest>,
+    links: &[Receipt],
+    head: &CosignedHead,
+) -> Vec<u8> {
     Content {
         state: state.into(),
         leaf: leaf.into(),
         hashes,
+        links: links.iter().map(ToString::to_string).collect(),
         head: head.note.to_string(),
         state_time_ms: head.state_time_ms,
     }
     .to_canonical()
 }
 
-/// Proves a snapshot.
+/// Proves a snapshot to whoever trusts a roster: the one in force, or an earlier one.
 ///
 /// # Errors
 /// [`BadSnapshot`].
-pub fn verify(meta: &SnapshotMeta, bytes: &[u8], keys: &HeadKeys) -> Result<Proven, BadSnapshot> {
+pub fn verify(meta: &SnapshotMeta, bytes: &[u8], trust: &Trust) -> Result<Proven, BadSnapshot> {
     let content = Content::from_canonical(bytes).map_err(|_| BadSnapshot::NotCanonical)?;
+    let (trust, links) = walk(trust, &content.links)?;
+    let keys = HeadKeys::new(*trust.policy().origin(), trust.roster())
+        .map_err(|_| BadSnapshot::OtherJournal)?;
     let note = Note::parse(&content.head).map_err(|_| BadSnapshot::NotCanonical)?;
     let checkpoint = Checkpoint::parse(note.text()).map_err(|_| BadSnapshot::NotCanonical)?;
     if checkpoint.origin != keys.origin {
@@ -147,7 +169,29 @@ pub fn verify(meta: &SnapshotMeta, bytes: &[u8], keys: &HeadKeys) -> Result<Prov
         state_time_ms: content.state_time_ms,
         note,
     };
-    Ok(Proven { state, head })
+    Ok(Proven { state, head, links })
+}
+
+/// Follows the links that lead beyond the trusted roster.
+fn walk(
+    trust: &Trust,
+    links: &[String],
+) -> Result<(Trust, Vec<(RosterEpoch, Receipt)>), BadSnapshot> {
+    let (mut trust, mut followed) = (trust.clone(), Vec::new());
+    for link in links {
+        let link = Receipt::parse(link.as_bytes()).map_err(|_| BadSnapshot::NotCanonical)?;
+        let event = Event::from_canonical(&link.leaf).map_err(|_| BadSnapshot::BadChain)?;
+        let epoch = chain::roster_of(&event)
+            .ok_or(BadSnapshot::BadChain)?
+            .roster_epoch;
+        if epoch > trust.roster().roster_epoch {
+            trust = trust
+                .follow(&link, Demand::Nodes)
+                .map_err(|_| BadSnapshot::BadChain)?;
+            followed.push((epoch, link));
+        }
+    }
+    Ok((trust, followed))
 }
 
 /// The StateRoot, if it is the last leaf under the checkpoint.

@@ -3,6 +3,7 @@
 #![cfg(madsim)]
 
 mod cluster {
+    mod membership;
     pub(crate) mod world;
 }
 

@@ -91,14 +91,14 @@ fn a_receipt_appears_when_a_majority_has_cosigned_and_verifies_offline() {
     let (_disk, engine, places) = journal(6, 0);
     let (one, two) = (cosigner(1, engine.clone()), cosigner(2, engine));
     let place = places[4];
-    let (own, _) = one.consider(place).expect("signed");
+    let (own, _) = one.consider(place, true).expect("signed");
     one.announce(6, Some(own));
     assert_eq!(
         one.receipt(2).expect("readable"),
         None,
         "one of three is no majority"
     );
-    let (peer, _) = two.consider(place).expect("signed");
+    let (peer, _) = two.consider(place, true).expect("signed");
     one.receive(vec![peer]);
     let receipt = one.receipt(2).expect("readable").expect("a majority");
     assert_eq!(receipt.leaf, vec![2, 0]);
@@ -115,39 +115,47 @@ fn a_receipt_appears_when_a_majority_has_cosigned_and_verifies_offline() {
 fn nothing_is_signed_backwards() {
     let (_disk, engine, places) = journal(6, 0);
     let one = cosigner(1, engine);
-    assert!(one.consider(places[4]).is_some());
-    assert!(one.consider(places[2]).is_none());
+    assert!(one.consider(places[4], true).is_some());
+    assert!(one.consider(places[2], true).is_none());
     assert!(
-        one.consider(places[4]).is_some(),
+        one.consider(places[4], true).is_some(),
         "the same again is the same signature"
     );
-    assert!(one.consider(places[5]).is_some());
+    assert!(one.consider(places[5], true).is_some());
 }
 
 #[test]
 fn after_a_restart_nothing_is_signed_until_the_tree_has_caught_up() {
     let (_disk, engine, places) = journal(6, 0);
     let (_, record) = cosigner(1, engine.clone())
-        .consider(places[4])
+        .consider(places[4], true)
         .expect("signed");
     persist(&engine, record);
     let again = cosigner(1, engine);
-    assert!(again.consider(places[2]).is_none(), "a smaller tree waits");
+    assert!(
+        again.consider(places[2], true).is_none(),
+        "a smaller tree waits"
+    );
     assert_eq!(again.fork(), None, "and is no fork");
-    assert!(again.consider(places[4]).is_some());
-    assert!(again.consider(places[5]).is_some());
+    assert!(again.consider(places[4], true).is_some());
+    assert!(again.consider(places[5], true).is_some());
 }
 
 #[test]
 fn another_journal_than_the_one_signed_before_degrades() {
     let (_disk, engine, places) = journal(6, 0);
-    let (_, record) = cosigner(1, engine).consider(places[4]).expect("signed");
+    let (_, record) = cosigner(1, engine)
+        .consider(places[4], true)
+        .expect("signed");
     let (_other_disk, other, other_places) = journal(6, 1);
     persist(&other, record);
     let again = cosigner(1, other);
-    assert!(again.consider(other_places[5]).is_none());
+    assert!(again.consider(other_places[5], true).is_none());
     assert!(again.fork().is_some());
-    assert!(again.consider(other_places[5]).is_none(), "and it stays so");
+    assert!(
+        again.consider(other_places[5], true).is_none(),
+        "and it stays so"
+    );
 }
 
 #[test]
@@ -157,19 +165,19 @@ fn a_held_red_withholds_positive_markers_until_a_stop() {
     let of = |at: usize, kind| HeadPlace { kind, ..places[at] };
     one.hold(CosignHold::RedHeld);
     assert!(
-        one.consider(of(0, HeadKind::Neutral)).is_some(),
+        one.consider(of(0, HeadKind::Neutral), true).is_some(),
         "nothing positive yet"
     );
-    assert!(one.consider(of(1, HeadKind::Positive)).is_none());
+    assert!(one.consider(of(1, HeadKind::Positive), true).is_none());
     assert!(
-        one.consider(of(2, HeadKind::Neutral)).is_none(),
+        one.consider(of(2, HeadKind::Neutral), true).is_none(),
         "it would cover the marker"
     );
     assert!(
-        one.consider(of(3, HeadKind::Stop)).is_some(),
+        one.consider(of(3, HeadKind::Stop), true).is_some(),
         "a latch is always cosigned"
     );
-    assert!(one.consider(of(4, HeadKind::Positive)).is_none());
+    assert!(one.consider(of(4, HeadKind::Positive), true).is_none());
     let (lifted, _) = one.hold(CosignHold::None).expect("the withheld head");
     assert_eq!(lifted.size, 5);
 }
@@ -179,12 +187,27 @@ fn a_fork_by_a_peer_stops_all_signing() {
     let (_disk, engine, places) = journal(6, 0);
     let (_other_disk, other, other_places) = journal(6, 1);
     let one = cosigner(1, engine);
-    let (own, _) = one.consider(places[3]).expect("signed");
+    let (own, _) = one.consider(places[3], true).expect("signed");
     one.announce(6, Some(own));
     let (forked, _) = cosigner(2, other)
-        .consider(other_places[3])
+        .consider(other_places[3], true)
         .expect("signed");
     one.receive(vec![forked.clone()]);
     assert_eq!(one.fork().map(|fork| *fork.found), Some(forked));
-    assert!(one.consider(places[5]).is_none());
+    assert!(one.consider(places[5], true).is_none());
+}
+
+#[test]
+fn a_node_that_does_not_count_signs_nothing_not_even_what_it_withheld() {
+    let (_disk, engine, places) = journal(6, 0);
+    let one = cosigner(1, engine);
+    one.hold(CosignHold::RedHeld);
+    let positive = HeadPlace {
+        kind: HeadKind::Positive,
+        ..places[1]
+    };
+    assert!(one.consider(positive, true).is_none());
+    assert!(one.consider(places[2], false).is_none());
+    assert!(one.hold(CosignHold::None).is_none(), "nothing was kept");
+    assert!(one.consider(places[3], true).is_some(), "promoted again");
 }

@@ -38,7 +38,15 @@ fn keys() -> HeadKeys {
     };
     HeadKeys {
         origin: origin(),
-        voters: (1..=3).map(voter).collect(),
+        nodes: (1..=4).map(voter).collect(),
+        voters: (1..=3).collect(),
+    }
+}
+
+fn keys_of(voters: &[u64]) -> HeadKeys {
+    HeadKeys {
+        voters: voters.iter().copied().collect(),
+        ..keys()
     }
 }
 
@@ -90,7 +98,7 @@ fn a_head_needs_both_signatures_of_a_voter() {
             node: 9,
             ..good.clone()
         }),
-        Err(BadHead::NotAVoter)
+        Err(BadHead::NotANode)
     );
     for bad in [
         SignedHead {
@@ -197,4 +205,67 @@ fn fault_094_one_node_cannot_fill_the_book_with_the_future() {
         .flat_map(BTreeMap::values)
         .filter(|signers| signers.contains_key(&2));
     assert_eq!(kept.count(), AHEAD_PER_NODE_MAX);
+}
+
+fn signed(book: &mut HeadBook, size: u64, nodes: &[u64], tree: &Made) {
+    for node in nodes {
+        book.record(head(*node, size, root(size)), tree)
+            .expect("no fork");
+    }
+}
+
+#[test]
+fn a_learner_counts_only_once_the_roster_says_so() {
+    let (mut book, tree) = (book(), Made(5));
+    signed(&mut book, 5, &[1, 4], &tree);
+    assert_eq!(book.settle(&tree), Ok(false), "node 4 is no voter");
+    book.follow(keys_of(&[1, 4]));
+    assert_eq!(book.settle(&tree), Ok(true));
+    let note = book.cosigned().expect("a majority").note.clone();
+    assert_eq!(keys_of(&[1, 4]).cosigners(&note), 2);
+}
+
+#[test]
+fn a_head_without_a_majority_of_the_roster_that_followed_proves_nothing_more() {
+    let (mut book, tree) = (book(), Made(6));
+    signed(&mut book, 5, &[1, 2], &tree);
+    assert_eq!(book.settle(&tree), Ok(true));
+    book.follow(keys_of(&[1, 2, 3, 4]));
+    assert_eq!(book.cosigned(), None, "two of four");
+    signed(&mut book, 5, &[3], &tree);
+    assert_eq!(book.settle(&tree), Ok(true), "the third of four");
+    // Whoever left is in no note: a policy of the new roster knows no log of theirs.
+    book.follow(keys_of(&[2, 3]));
+    signed(&mut book, 6, &[1, 2, 3], &tree);
+    assert_eq!(book.settle(&tree), Ok(true));
+    let note = &book.cosigned().expect("a majority").note;
+    assert_eq!(keys_of(&[1]).cosigners(note), 0);
+    assert_eq!(keys_of(&[2, 3]).cosigners(note), 2);
+}
+
+#[test]
+fn the_roster_before_proves_the_one_that_follows() {
+    let (mut book, tree) = (book(), Made(9));
+    book.follow(keys_of(&[2, 3, 4]));
+    book.expect_step(RosterStep {
+        epoch: RosterEpoch(2),
+        position: 5,
+        size: 7,
+        before: keys_of(&[1, 2, 3, 4]),
+    });
+    signed(&mut book, 7, &[2, 3], &tree);
+    assert_eq!(book.settle(&tree), Ok(true), "two of three");
+    assert!(book.proven_steps(&tree).is_empty(), "but two of four");
+    // A head below the leaf says nothing; the head of the entry is kept for who signs it last.
+    signed(&mut book, 6, &[1, 2, 3, 4], &tree);
+    signed(&mut book, 9, &[2, 3], &tree);
+    assert_eq!(book.settle(&tree), Ok(true));
+    assert!(book.proven_steps(&tree).is_empty());
+    signed(&mut book, 7, &[1], &tree);
+    let proven = book.proven_steps(&tree);
+    assert_eq!(proven.len(), 1);
+    let (step, head) = &proven[0];
+    assert_eq!((step.epoch, head.size), (RosterEpoch(2), 7));
+    assert_eq!(step.before.cosigners(&head.note), 3);
+    assert!(book.steps().is_empty());
 }

@@ -7,29 +7,42 @@ use std::time::Duration;
 
 use madsim::net::NetSim;
 use madsim::runtime::{Handle, NodeHandle, Runtime};
-use redlatch_journal::development::{Parties, genesis};
+use openraft::CommittedLeaderId;
+use redlatch_journal::State;
+use redlatch_journal::development::genesis;
+use redlatch_journal::registry::FEATURE_LEVEL;
 use redlatch_link::identity::{PeerIdentity, Role};
 use redlatch_link::transport::{Credentials, Dialer, Limits, Listener, Routes, serve};
-use redlatch_raft::config::Timing;
+use redlatch_link::world::now_unix_ms;
+use redlatch_proto::v1;
+use redlatch_raft::config::{Entry, LogId, Timing};
 use redlatch_raft::cosign::NodeSigningKeys;
 use redlatch_raft::engine::{Image, SimDisk, SimEngine};
+use redlatch_raft::membership::Step;
 use redlatch_raft::node::{RaftNode, RaftNodeConfig, StartError};
 use redlatch_raft::proposer::{Class, Committed, ProposeError, ProposerLimits};
 use redlatch_raft::read_point::{ReadPoint, ReadPointError};
 use redlatch_raft::shared::WallClock;
-use redlatch_types::checkpoint::{Origin, Stage};
+use redlatch_types::chain::Trust;
 use redlatch_types::command::RawCommand;
-use redlatch_types::policy::{NodeKeys, Policy};
-use redlatch_types::records::{GenesisV1, PinnedParty, RosterNode, RosterVerifier, Seat};
-use redlatch_types::{
-    Canonical, Digest, Envelope, FailureDomain, Name, NodeId, OrganismId, SigningKey, VerifierId,
+use redlatch_types::event::Accepted;
+use redlatch_types::policy::Policy;
+use redlatch_types::records::{
+    ActionPayload, GenesisV1, RosterNode, RosterPayload, RosterV1, Seat,
 };
+use redlatch_types::{Canonical, Envelope, NodeId};
+
+/// The journal's own small world: parties, persons, keys.
+#[path = "../../core/tests/world/mod.rs"]
+mod journal;
+use journal::{Person, ROOT, START, World, key, parties};
 
 type Node = RaftNode<SimEngine>;
 
 const PROPOSE: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(60);
-const ROOT: u8 = 1;
+/// Every node that there may ever be.
+const NODES: std::ops::RangeInclusive<u64> = 1..=7;
 
 /// Runs one world from one seed, on a thread of its own as madsim asks.
 pub(crate) fn run(seed: u64, scenario: impl Future<Output = ()> + Send + 'static) {
@@ -43,14 +56,6 @@ pub(crate) fn run(seed: u64, scenario: impl Future<Output = ()> + Send + 'static
     }
 }
 
-fn key(number: u8) -> SigningKey {
-    SigningKey::from_seed([number; 32])
-}
-
-fn name(text: &str) -> Name {
-    Name::new(text).expect("a name")
-}
-
 fn keys(id: u64) -> NodeSigningKeys {
     let id = u8::try_from(id).expect("small");
     NodeSigningKeys {
@@ -60,65 +65,56 @@ fn keys(id: u64) -> NodeSigningKeys {
     }
 }
 
-fn organism() -> GenesisV1 {
-    let node = |id: u64| RosterNode {
+/// What a roster says of a node.
+pub(crate) fn roster_node(id: u64, seat: Seat) -> RosterNode {
+    RosterNode {
         node_id: NodeId(id),
-        name: name(&format!("n{id}")),
-        seat: Seat::Voter,
+        name: journal::id(&format!("n{id}")),
+        seat,
         log_key: keys(id).log.public_key(),
         cosigner_key: keys(id).cosigner.public_key(),
         record_key: keys(id).record.public_key(),
-    };
-    let verifier = |number: u8| RosterVerifier {
-        verifier_id: VerifierId(name(&format!("v{number}"))),
-        identifier: u16::from(number),
-        failure_domain: FailureDomain(name(&format!("d{number}"))),
-        vote_key: key(20 + number).public_key(),
-        witness_key: key(30 + number).public_key(),
-        builds_digest: Digest::of(b"builds"),
-        policy_digest: Digest::of(b"policy"),
-    };
-    let party = |label: &str, number| PinnedParty {
-        name: name(label),
-        key: key(number).public_key(),
-        builds_digest: Digest::of(b"builds"),
-        policy_digest: Digest::of(b"policy"),
-    };
-    genesis(Parties {
-        organism_name: name("test"),
-        created_at: 1_000,
-        nonce: Digest::of(b"nonce"),
-        root: key(ROOT).public_key(),
-        nodes: (1..=3).map(node).collect(),
-        verifiers: (1..=4).map(verifier).collect(),
-        sentinel: party("sentinel", 40),
-        actuator: party("actuator", 41),
-        subjects: vec![],
-        repository: name("repo"),
-        human_keys: Vec::new(),
-    })
+    }
+}
+
+/// Nodes 1 to 3, with persons who may change the roster.
+fn organism() -> GenesisV1 {
+    let mut record = genesis(parties());
+    record.feature_level = FEATURE_LEVEL;
+    record
 }
 
 fn address(id: u64) -> SocketAddr {
     format!("10.0.0.{id}:5000").parse().expect("an address")
 }
 
-async fn node(id: u64, disk: SimDisk, started: Started) {
+/// How a node is started.
+#[derive(Clone)]
+struct Boot {
+    disk: SimDisk,
+    returns: bool,
+    /// What the clocks show at the beginning: state time is that of the genesis.
+    began_ms: u64,
+}
+
+async fn node(id: u64, boot: Boot, started: Started) {
     let genesis = organism();
     let organism = genesis.organism_id();
     let identity = PeerIdentity::new(organism, Role::Node, format!("n{id}")).expect("a name");
     let credentials = Credentials::simulated(identity);
-    let others = (1..=3).filter(|other| *other != id);
+    let others = NODES.filter(|other| *other != id);
     let opened = RaftNode::open(RaftNodeConfig {
         node_id: NodeId(id),
-        engine: disk.open().expect("the disk opens"),
+        name: journal::id(&format!("n{id}")),
+        engine: boot.disk.open().expect("the disk opens"),
         genesis: Envelope::seal(genesis.scope(), &key(ROOT), &genesis),
         keys: keys(id),
         peers: others
-            .map(|other| (NodeId(other), address(other).to_string()))
+            .map(|other| (format!("n{other}"), address(other).to_string()))
             .collect(),
+        returns: boot.returns,
         dialer: Dialer::new(credentials.clone()),
-        clock: WallClock::system(),
+        clock: WallClock::new(move || START + now_unix_ms() - boot.began_ms),
         timing: Timing::default(),
         limits: ProposerLimits::default(),
     })
@@ -135,35 +131,26 @@ async fn node(id: u64, disk: SimDisk, started: Started) {
 
 type Started = Arc<Mutex<BTreeMap<u64, Result<Node, StartError>>>>;
 
-/// Three nodes.
+/// Three nodes, and those that join them.
 pub(crate) struct Cluster {
     handles: BTreeMap<u64, NodeHandle>,
-    disks: Arc<Mutex<BTreeMap<u64, SimDisk>>>,
+    boots: Arc<Mutex<BTreeMap<u64, Boot>>>,
     started: Started,
+    began_ms: u64,
 }
 
 impl Cluster {
     /// Starts all three and waits until the genesis is applied everywhere.
     pub(crate) async fn start() -> Cluster {
-        let started = Started::default();
-        let disks: BTreeMap<u64, SimDisk> = (1..=3).map(|id| (id, SimDisk::new())).collect();
-        let disks = Arc::new(Mutex::new(disks));
-        let handle = |id: u64| {
-            let (disks, started) = (Arc::clone(&disks), Arc::clone(&started));
-            let init = move || {
-                let disk = disks.lock().expect("no panic")[&id].clone();
-                node(id, disk, Arc::clone(&started))
-            };
-            let world = Handle::current();
-            let builder = world.create_node().name(format!("n{id}"));
-            (id, builder.ip(address(id).ip()).init(init).build())
+        let mut cluster = Cluster {
+            handles: BTreeMap::new(),
+            boots: Arc::default(),
+            started: Started::default(),
+            began_ms: now_unix_ms(),
         };
-        let handles = (1..=3).map(handle).collect();
-        let cluster = Cluster {
-            handles,
-            disks,
-            started,
-        };
+        for id in 1..=3 {
+            cluster.add(id);
+        }
         for id in 1..=3 {
             let node = cluster.node(id).await;
             cluster
@@ -173,6 +160,25 @@ impl Cluster {
         cluster
     }
 
+    /// Starts a node on an empty disk.
+    pub(crate) fn add(&mut self, id: u64) {
+        let boot = Boot {
+            disk: SimDisk::new(),
+            returns: false,
+            began_ms: self.began_ms,
+        };
+        self.boots.lock().expect("no panic").insert(id, boot);
+        let (boots, started) = (Arc::clone(&self.boots), Arc::clone(&self.started));
+        let init = move || {
+            let boot = boots.lock().expect("no panic")[&id].clone();
+            node(id, boot, Arc::clone(&started))
+        };
+        let here = Handle::current();
+        let builder = here.create_node().name(format!("n{id}"));
+        let handle = builder.ip(address(id).ip()).init(init).build();
+        self.handles.insert(id, handle);
+    }
+
     /// The running node.
     pub(crate) async fn node(&self, id: u64) -> Node {
         self.until("the node has started", || self.running(id).is_some())
@@ -180,7 +186,7 @@ impl Cluster {
         self.running(id).expect("just seen")
     }
 
-    fn running(&self, id: u64) -> Option<Node> {
+    pub(crate) fn running(&self, id: u64) -> Option<Node> {
         let started = self.started.lock().expect("no panic");
         started
             .get(&id)
@@ -201,7 +207,7 @@ impl Cluster {
     /// The leader of the highest term.
     pub(crate) async fn leader(&self) -> u64 {
         let leader = || {
-            let running = (1..=3).filter_map(|id| self.running(id));
+            let running = NODES.filter_map(|id| self.running(id));
             let leaders = running.filter(Node::leads);
             leaders
                 .map(|node| (node.metrics().term, node.node_id().0))
@@ -241,13 +247,18 @@ impl Cluster {
 
     /// As `checkpoint`, asking any node but one.
     pub(crate) async fn checkpoint_without(&self, except: u64) -> Committed {
+        self.commit_without(except, self.command()).await
+    }
+
+    /// Commits a command, asking any node but one.
+    async fn commit_without(&self, except: u64, command: Vec<u8>) -> Committed {
         let deadline = madsim::time::Instant::now() + PATIENCE;
         loop {
-            for id in (1..=3).filter(|id| *id != except) {
+            for id in NODES.filter(|id| *id != except) {
                 let Some(node) = self.running(id) else {
                     continue;
                 };
-                match node.propose(Class::Client, self.command(), PROPOSE).await {
+                match node.propose(Class::Client, command.clone(), PROPOSE).await {
                     Ok(committed) => return committed,
                     Err(ProposeError::LimitExceeded) => panic!("nothing else waits"),
                     Err(_) => assert!(madsim::time::Instant::now() < deadline, "no commit"),
@@ -269,8 +280,16 @@ impl Cluster {
         Handle::current().restart(self.handles[&id].id());
     }
 
+    /// Starts the node again; a disk that lost something comes back by `Rejoin`.
+    pub(crate) fn boot_returning(&self, id: u64) {
+        let mut boots = self.boots.lock().expect("no panic");
+        boots.get_mut(&id).expect("known").returns = true;
+        drop(boots);
+        self.boot(id);
+    }
+
     fn disk(&self, id: u64) -> SimDisk {
-        self.disks.lock().expect("no panic")[&id].clone()
+        self.boots.lock().expect("no panic")[&id].disk.clone()
     }
 
     /// What is durable on the disk.
@@ -285,17 +304,15 @@ impl Cluster {
 
     /// Puts an empty disk in.
     pub(crate) fn wipe(&self, id: u64) {
-        self.disks
-            .lock()
-            .expect("no panic")
-            .insert(id, SimDisk::new());
+        let mut boots = self.boots.lock().expect("no panic");
+        boots.get_mut(&id).expect("known").disk = SimDisk::new();
     }
 
     /// Cuts the node off from the others.
     pub(crate) fn isolate(&self, id: u64) {
-        for other in (1..=3).filter(|other| *other != id) {
-            NetSim::current().clog_link(self.handles[&id].id(), self.handles[&other].id());
-            NetSim::current().clog_link(self.handles[&other].id(), self.handles[&id].id());
+        for other in self.handles.keys().filter(|other| **other != id) {
+            NetSim::current().clog_link(self.handles[&id].id(), self.handles[other].id());
+            NetSim::current().clog_link(self.handles[other].id(), self.handles[&id].id());
         }
     }
 
@@ -308,22 +325,27 @@ impl Cluster {
         }
     }
 
-    /// Waits until all three have applied the same entry and have equal states.
+    /// Waits until the first three have applied the same entry and have equal states.
     pub(crate) async fn agree(&self) {
+        self.agree_among(&[1, 2, 3]).await;
+    }
+
+    /// Waits until these have applied the same entry and have equal states.
+    pub(crate) async fn agree_among(&self, ids: &[u64]) {
         let states = || {
             let of = |node: Node| {
                 let digest = node.read(|state| (state.digest(), state.head().root));
                 let entry = node.place().entry.map(|entry| (entry.term, entry.index));
                 (entry, digest)
             };
-            (1..=3)
-                .filter_map(|id| self.running(id))
+            ids.iter()
+                .filter_map(|id| self.running(*id))
                 .map(of)
                 .collect::<Vec<_>>()
         };
-        self.until("all three agree", || {
+        self.until("all agree", || {
             let states = states();
-            states.len() == 3 && states.iter().all(|state| *state == states[0])
+            states.len() == ids.len() && states.iter().all(|state| *state == states[0])
         })
         .await;
     }
@@ -340,24 +362,137 @@ impl Cluster {
         }
     }
 
-    /// The trust policy of the roster, nodes only.
+    /// The trust policy of the genesis' roster, nodes only.
     pub(crate) fn policy(&self) -> Policy {
-        let genesis = organism();
-        let organism: OrganismId = genesis.organism_id();
-        let origin = Origin {
-            stage: Stage::Development,
-            organism,
-            history: 0,
+        let trust = Trust::of_genesis(&organism(), 0).expect("a development policy");
+        trust.policy().clone()
+    }
+
+    /// Trust in the genesis, for whoever follows the chain of rosters from there.
+    pub(crate) fn trust(&self) -> Trust {
+        Trust::of_genesis(&organism(), 0).expect("a development policy")
+    }
+
+    /// Commits a command that has to be accepted. A repeat is answered with the first outcome.
+    pub(crate) async fn submit(&self, command: &RawCommand) -> Accepted {
+        let committed = self.commit_without(0, command.to_canonical()).await;
+        committed.outcome.reply.expect("accepted")
+    }
+
+    /// The state as the leader has applied it.
+    pub(crate) async fn state(&self) -> State {
+        let leader = self.leader().await;
+        self.node(leader).await.read(State::clone)
+    }
+
+    /// The roster as the leader has applied it.
+    pub(crate) async fn roster(&self) -> RosterV1 {
+        let state = self.state().await;
+        state.authority.governance.expect("after genesis").roster
+    }
+
+    /// An append that `sender`, whose process is down, sends to `target` as the leader of the next term.
+    /// `make` gives term, previous log id and entries; it is told how log ids of that term are made. Says
+    /// how far the target's log agrees afterwards; `None` for all of it.
+    pub(crate) async fn append_as(
+        &self,
+        sender: u64,
+        target: u64,
+        make: impl FnOnce(&dyn Fn(u64) -> LogId) -> (u64, (u64, u64), Vec<Entry>),
+    ) -> Option<(u64, u64)> {
+        let node = self.running(target).expect("it runs");
+        let (next_term, base) = (node.metrics().term + 1, node.place().entry);
+        let base = base.map_or(0, |entry| entry.index);
+        let log_id = |at| LogId::new(CommittedLeaderId::new(next_term, 0), base + at);
+        let (term, (before, index), entries) = make(&log_id);
+        let identity = |id| {
+            PeerIdentity::new(organism().organism_id(), Role::Node, format!("n{id}"))
+                .expect("a name")
         };
-        let nodes: Vec<NodeKeys> = genesis
-            .roster
-            .voters()
-            .map(|node| NodeKeys {
-                label: node.name.to_string(),
-                log: node.log_key,
-                cosigner: node.cosigner_key,
-            })
-            .collect();
-        Policy::of_roster(&origin, &nodes, &[]).expect("a development policy")
+        let dialer = Dialer::new(Credentials::simulated(identity(sender)));
+        let link = dialer.channel(&address(target).to_string(), &identity(target));
+        let link = link.expect("an address");
+        let mut client =
+            v1::peer_client::PeerClient::with_interceptor(link.channel(), link.introduction());
+        let message = v1::AppendRequest {
+            sender,
+            vote: Some(v1::RaftVote {
+                term,
+                node: Some(sender),
+                committed: true,
+            }),
+            previous: Some(v1::RaftLogId {
+                term: before,
+                index,
+            }),
+            committed: None,
+            entries: entries.iter().map(redlatch_raft::entry::encode).collect(),
+            rows: Vec::new(),
+        };
+        // Sent from a process that lives; who calls is said by the introduction.
+        let sent = self.handles[&target].spawn(async move { client.append(message).await });
+        let answer = sent.await.expect("it lives").expect("answered");
+        match answer.into_inner().result.expect("a result") {
+            v1::append_response::Result::Success(_) => None,
+            v1::append_response::Result::Partial(partial) => {
+                partial.matching.map(|at| (at.term, at.index))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Waits until the leader's membership is the roster.
+    pub(crate) async fn followed(&self) {
+        self.until("the membership follows", || {
+            let mut leaders = NODES.filter_map(|id| self.running(id)).filter(Node::leads);
+            leaders.any(|node| node.metrics().step == Some(Step::Followed))
+        })
+        .await;
+    }
+}
+
+/// The persons who change the roster.
+pub(crate) struct Persons {
+    world: World,
+    alice: Person,
+}
+
+impl Persons {
+    pub(crate) fn new() -> Persons {
+        Persons {
+            world: World::before_genesis(),
+            alice: journal::alice(),
+        }
+    }
+
+    /// From a proposal to its effect: frozen, decided by a person, committed, activated. Says how many
+    /// leaves the journal has after it.
+    pub(crate) async fn change(&mut self, cluster: &Cluster, change: RosterPayload) -> u64 {
+        let Persons { world, alice } = self;
+        world.state = cluster.state().await;
+        let proposal = world.change(ActionPayload::RosterChange(Box::new(change)));
+        let freeze = world.freeze_command(journal::GOVERNOR, "governor", &proposal);
+        let Accepted::Frozen(intent) = cluster.submit(&freeze).await else {
+            panic!("not frozen");
+        };
+        let open = world.challenge_command(intent, alice);
+        let Accepted::ChallengeIssued(challenge) = cluster.submit(&open).await else {
+            panic!("no challenge");
+        };
+        world.state = cluster.state().await;
+        let approval = world.approve(challenge, alice);
+        let authorize = world.human_authorization(intent, vec![approval]);
+        let Accepted::Authorized(capability) = cluster.submit(&authorize).await else {
+            panic!("not authorized");
+        };
+        let prepare = RawCommand::Prepare(intent, capability);
+        let Accepted::Prepared(transaction) = cluster.submit(&prepare).await else {
+            panic!("not prepared");
+        };
+        cluster.submit(&RawCommand::Commit(transaction)).await;
+        let activate = RawCommand::Activate(transaction).to_canonical();
+        let activated = cluster.commit_without(0, activate).await;
+        activated.outcome.reply.expect("activated");
+        activated.positions.end
     }
 }
