@@ -122,7 +122,10 @@ impl Rebuilt {
                 let Some(admitted) = admitted(batch, &entry.log_id) else {
                     return Ok(());
                 };
-                let Admitted { entry: at, commands } = admitted;
+                let Admitted {
+                    entry: at,
+                    commands,
+                } = admitted;
                 let applied = self.state.apply_admitted(at, &commands);
                 for (position, leaf) in (applied.first_leaf..).zip(&applied.leaves) {
                     if archive.leaf(position)?.as_ref() != Some(leaf) {
