@@ -125,7 +125,7 @@ pub const ALL: [Planted; 16] = {
         row(
             Plant::Journal(Journal::SubjectUnfenced),
             "subject-unfenced",
-            ("calm", 1),
+            ("calm", 2),
             "nothing_positive_after_latch",
         ),
         row(
@@ -137,7 +137,7 @@ pub const ALL: [Planted; 16] = {
         row(
             Plant::Journal(Journal::RepeatRefused),
             "repeat-refused",
-            ("all_nodes_lose_unsynced_pages_at_once", 1),
+            ("all_nodes_lose_unsynced_pages_at_once", 2),
             "refused_never_happens",
         ),
         row(
