@@ -75,12 +75,15 @@ fn persons_decide_what_governs_and_every_landing_where_only_they_may() {
     let nobody = organism.tool_as("operator", &[], &["approve", &intent, "--yes"]);
     assert_eq!(nobody.code, Some(2), "{nobody:#?}");
 
-    // From now on two persons must approve, and one of them twice is one.
+    // From now on two persons must approve, one of them twice is one, and every verifier must.
     let printed = organism.tool(&["constitution"]);
-    let edited = printed.out.replace(
-        "human_approvals_required = 1",
-        "human_approvals_required = 2",
-    );
+    let edited = printed
+        .out
+        .replace(
+            "human_approvals_required = 1",
+            "human_approvals_required = 2",
+        )
+        .replace("quorum_threshold = 3", "quorum_threshold = 4");
     assert_ne!(edited, printed.out);
     let file = organism.file("constitution.toml", &edited);
     organism.put_in_force(&["constitution", &file]);
@@ -100,7 +103,7 @@ fn persons_decide_what_governs_and_every_landing_where_only_they_may() {
 
     // The quorum decides again, under the constitution and the epoch that are in force now.
     let commit = organism.commit("again");
-    organism.land(&commit, WAIT).says(0, &["votes opened"]);
+    organism.land(&commit, WAIT).says(0, &["4 votes opened"]);
     assert_eq!(organism.head(), Some(commit));
 }
 

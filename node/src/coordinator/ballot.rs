@@ -16,16 +16,16 @@ use std::time::Duration;
 use futures::future::join_all;
 use redlatch_ballot::coordinator::{Blame, Deadlines, Request};
 use redlatch_ballot::messages::{BallotPacketV1, PublicKeyPackageV1, SealedAnswerV1};
-use redlatch_ballot::{Coordinator, FreezeProof, FrozenIntent, QuorumKey, Step, Terms};
+use redlatch_ballot::{Coordinator, FreezeProof, FrozenIntent, Step, Terms};
 use redlatch_journal::IndexKey;
 use redlatch_link::logs::INTENT_ID;
 use redlatch_link::world::{self, Monotonic};
 use redlatch_proto::v1;
 use redlatch_raft::engine::Engine;
 use redlatch_types::command::RawCommand;
-use redlatch_types::event::Event;
+use redlatch_types::in_force::{ActiveKeyV1, InForceV1};
 use redlatch_types::receipt::Receipt;
-use redlatch_types::records::{GenesisV1, SealSheetV1, SentinelVerdictV1, VoteV1};
+use redlatch_types::records::{SealSheetV1, SentinelVerdictV1, VoteV1};
 use redlatch_types::{Canonical, Digest, Envelope, IntentDigest, Refusal, VerifierId};
 use tokio::sync::mpsc;
 
@@ -147,25 +147,27 @@ async fn ground<E: Engine>(
     })
 }
 
-/// The terms in force: genesis, the roster of the state, the key of the state.
+/// The terms in force, once the quorum has a key: an amendment may have changed more than the roster.
 fn terms<E: Engine>(desk: &Desk<E>) -> Option<Terms> {
-    let leaf = desk.raft.leaf(0).ok()??;
-    let Ok(Event::Bootstrapped(genesis, _)) = Event::from_canonical(&leaf) else {
-        return None;
-    };
-    let genesis: GenesisV1 = *genesis;
-    let terms = Terms::of_genesis(&genesis).ok()?;
-    let (roster, key) = desk.raft.read(|state| {
+    let known = desk.raft.read(|state| {
         let governance = state.authority.governance.as_ref()?;
         let key = governance.quorum_key.as_ref()?;
-        let key = QuorumKey {
-            epoch: key.epoch,
-            group_key: key.group_key,
-            public_key_package_digest: key.public_key_package_digest,
-        };
-        Some((governance.roster.clone(), key))
+        Some(InForceV1 {
+            next: state.log.frontier.size(),
+            scope: governance.scope(),
+            roster: governance.roster.clone(),
+            kernel: governance.kernel.clone(),
+            constitution: governance.constitution.clone(),
+            autonomy_epoch: governance.epoch.autonomy_epoch,
+            quorum_key: Some(ActiveKeyV1 {
+                epoch: key.epoch,
+                group_key: key.group_key,
+                public_key_package_digest: key.public_key_package_digest,
+            }),
+            root_acts: governance.root_acts,
+        })
     })?;
-    Some(terms.with_roster(roster).ok()?.with_key(key))
+    Terms::in_force(&known).ok()
 }
 
 /// The public key package of the key in force, once enough verifiers may vote.
