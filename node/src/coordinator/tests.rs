@@ -14,11 +14,6 @@ fn waiting_for(world: &World) -> BTreeMap<IntentDigest, Due> {
     due(&world.state.authority, &Support::default())
 }
 
-fn revoke(world: &World) -> ActionPayload {
-    let grant = world.grant("other");
-    ActionPayload::GrantChange(Box::new(GrantPayload::Revoke(grant)))
-}
-
 #[test]
 fn a_frozen_intent_of_the_quorum_wants_a_ballot_until_it_expires() {
     let mut world = World::new();
@@ -47,7 +42,7 @@ fn persons_decide_once_enough_of_them_approve_and_what_is_made_up_is_not_held() 
     let mut world = World::new();
     let change = world.amended(|next| next.human_approvals_required = 2);
     world.make_change(change);
-    let change = revoke(&world);
+    let change = revoke(&world, "other");
     let digest = world.freeze_change(change);
     assert!(waiting_for(&world).is_empty(), "nobody has approved");
     let (mut alice, mut bob) = (alice(), bob());
@@ -111,7 +106,7 @@ fn persons_decide_once_enough_of_them_approve_and_what_is_made_up_is_not_held() 
 #[test]
 fn a_change_of_the_organism_is_activated_when_it_may_be() {
     let mut world = World::new();
-    let change = revoke(&world);
+    let change = revoke(&world, "other");
     let transaction = world.commit_change(change);
     let digest = *world.state.authority.intents.keys().next().expect("live");
     let wanted = BTreeMap::from([(digest, Due::Activate)]);

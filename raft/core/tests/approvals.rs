@@ -8,11 +8,6 @@ use redlatch_types::*;
 
 use super::world::*;
 
-fn revoke(world: &World, subject: &str) -> ActionPayload {
-    let grant = world.grant(subject);
-    ActionPayload::GrantChange(Box::new(GrantPayload::Revoke(grant)))
-}
-
 /// An approval of `challenge` in the name of whom it asked, by any authenticator and any key.
 fn answered(
     world: &World,
@@ -45,9 +40,7 @@ fn answered(
 /// The statement is right to the last byte; only whose key signed it is not.
 #[test]
 fn fault_064_a_right_statement_under_a_key_that_is_not_the_named_one_decides_nothing() {
-    let mut world = World::new();
-    let change = revoke(&world, "other");
-    let digest = world.freeze_change(change);
+    let (mut world, digest) = waits_for_a_person();
     let challenge = world.challenge(digest, &alice());
     let (hers, his) = (human_key("alice", OWNER), human_key("bob", DEPUTY));
     let stranger = 70;
@@ -69,9 +62,7 @@ fn fault_064_a_right_statement_under_a_key_that_is_not_the_named_one_decides_not
 
 #[test]
 fn m1_i12_who_left_after_the_question_decides_nothing() {
-    let mut world = World::new();
-    let change = revoke(&world, "other");
-    let digest = world.freeze_change(change);
+    let (mut world, digest) = waits_for_a_person();
     let mut alice = alice();
     let challenge = world.challenge(digest, &alice);
     let approval = world.approve(challenge, &mut alice);
@@ -96,9 +87,7 @@ fn m1_i12_who_left_after_the_question_decides_nothing() {
 
 #[test]
 fn approvals_come_in_one_order_and_none_comes_twice() {
-    let mut world = World::new();
-    let change = revoke(&world, "other");
-    let digest = world.freeze_change(change);
+    let (mut world, digest) = waits_for_a_person();
     let (mut alice, mut bob) = (alice(), bob());
     let [one, other] = [&alice, &bob].map(|person| world.challenge(digest, person));
     let mut approvals = vec![
@@ -125,9 +114,7 @@ fn approvals_come_in_one_order_and_none_comes_twice() {
 
 #[test]
 fn fault_094_an_intent_has_so_many_open_challenges_and_another_has_its_own() {
-    let mut world = World::new();
-    let change = revoke(&world, "other");
-    let digest = world.freeze_change(change);
+    let (mut world, digest) = waits_for_a_person();
     let mut alice = alice();
     let open = (0..limits::CHALLENGES_PER_INTENT_MAX).map(|_| world.challenge(digest, &alice));
     let first = open.collect::<Vec<_>>()[0];
@@ -149,9 +136,7 @@ fn fault_094_an_intent_has_so_many_open_challenges_and_another_has_its_own() {
 
 #[test]
 fn fault_094_more_approvals_than_challenges_are_not_even_looked_at() {
-    let mut world = World::new();
-    let change = revoke(&world, "other");
-    let digest = world.freeze_change(change);
+    let (mut world, digest) = waits_for_a_person();
     let mut alice = alice();
     let challenge = world.challenge(digest, &alice);
     let approval = world.approve(challenge, &mut alice);
@@ -186,9 +171,7 @@ fn fault_094_more_approvals_than_challenges_are_not_even_looked_at() {
 /// What an approval repeats of its assertion is what the assertion says.
 #[test]
 fn flags_and_counter_of_an_approval_are_those_that_were_signed() {
-    let mut world = World::new();
-    let change = revoke(&world, "other");
-    let digest = world.freeze_change(change);
+    let (mut world, digest) = waits_for_a_person();
     let mut alice = alice();
     let challenge = world.challenge(digest, &alice);
     let approval = world.approve(challenge, &mut alice);
@@ -214,9 +197,7 @@ fn flags_and_counter_of_an_approval_are_those_that_were_signed() {
 
 #[test]
 fn a_question_about_nothing_or_about_what_is_decided_is_refused() {
-    let mut world = World::new();
-    let change = revoke(&world, "other");
-    let digest = world.freeze_change(change);
+    let (mut world, digest) = waits_for_a_person();
     let unknown = world.challenge_command(IntentDigest(Digest::ZERO), &alice());
     assert_eq!(world.refused(unknown), Refusal::UnknownIntent);
     world.decide(digest);
@@ -251,9 +232,7 @@ fn a_decision_of_two_lists_them_by_name() {
 
 #[test]
 fn a_question_that_is_asked_again_is_the_same_question() {
-    let mut world = World::new();
-    let change = revoke(&world, "other");
-    let digest = world.freeze_change(change);
+    let (mut world, digest) = waits_for_a_person();
     let command = world.challenge_command(digest, &alice());
     let first = world.ok(command.clone());
     let again = world.apply(command);

@@ -517,14 +517,7 @@ fn two_keys_of_one_person_are_one_who_can_decide() {
 
 #[test]
 fn each_rule_about_nodes_and_verifiers_holds_by_itself() {
-    let node = RosterNode {
-        node_id: NodeId(4),
-        name: id("n4"),
-        seat: Seat::Learner,
-        log_key: key(104).public_key(),
-        cosigner_key: key(114).public_key(),
-        record_key: key(124).public_key(),
-    };
+    let node = newcomer();
     let change = |payload| ActionPayload::RosterChange(Box::new(payload));
     let mut identity = [0; 32];
     identity[0] = 1;

@@ -10,11 +10,6 @@ use redlatch_types::*;
 
 use super::world::*;
 
-fn revoke(world: &World, subject: &str) -> ActionPayload {
-    let grant = world.grant(subject);
-    ActionPayload::GrantChange(Box::new(GrantPayload::Revoke(grant)))
-}
-
 /// A repeat is answered as the first time and does nothing.
 fn repeated(world: &mut World, command: RawCommand) {
     let first = world.ok(command.clone());

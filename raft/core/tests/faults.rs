@@ -63,17 +63,9 @@ fn id_of(text: &str) -> SubjectId {
     id(text)
 }
 
-/// Revokes a grant: a change that a person decides.
-fn revoke(world: &World, subject: &str) -> ActionPayload {
-    let grant = world.grant(subject);
-    ActionPayload::GrantChange(Box::new(GrantPayload::Revoke(grant)))
-}
-
 #[test]
 fn fault_068_an_approval_is_of_the_bytes_that_were_shown() {
-    let mut world = World::new();
-    let change = revoke(&world, "other");
-    let digest = world.freeze_change(change);
+    let (mut world, digest) = waits_for_a_person();
     let mut alice = alice();
     let challenge = world.challenge(digest, &alice);
     let approval = world.approve(challenge, &mut alice);
@@ -123,9 +115,7 @@ fn fault_069_an_approval_ends_with_the_epoch_policy_and_mode_it_was_given_under(
             Refusal::ApproverExcluded,
         ),
     ];
-    let mut world = World::new();
-    let change = revoke(&world, "other");
-    let digest = world.freeze_change(change);
+    let (mut world, digest) = waits_for_a_person();
     let mut alice = alice();
     let challenge = world.challenge(digest, &alice);
     let approval = world.approve(challenge, &mut alice);
@@ -142,9 +132,7 @@ fn fault_069_an_approval_ends_with_the_epoch_policy_and_mode_it_was_given_under(
 
 #[test]
 fn fault_070_who_approved_follows_from_the_key_and_from_nothing_in_the_request() {
-    let mut world = World::new();
-    let change = revoke(&world, "other");
-    let digest = world.freeze_change(change);
+    let (mut world, digest) = waits_for_a_person();
     let (mut alice, mut bob) = (alice(), bob());
     let challenge = world.challenge(digest, &alice);
     // Bob's authenticator answers what Alice was asked, as himself and in her name.

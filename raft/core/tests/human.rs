@@ -7,16 +7,9 @@ use redlatch_types::*;
 
 use super::world::*;
 
-fn revoke_other(world: &World) -> ActionPayload {
-    let grant = world.grant("other");
-    ActionPayload::GrantChange(Box::new(GrantPayload::Revoke(grant)))
-}
-
 #[test]
 fn a_person_decides_and_the_record_says_human_ratified() {
-    let mut world = World::new();
-    let change = revoke_other(&world);
-    let digest = world.freeze_change(change);
+    let (mut world, digest) = waits_for_a_person();
     assert_eq!(
         world.intent(digest).required_authority_variant,
         AuthorityVariant::Human
@@ -42,9 +35,7 @@ fn a_person_decides_and_the_record_says_human_ratified() {
 
 #[test]
 pub(super) fn fault_064_an_assertion_of_another_challenge_page_or_party_decides_nothing() {
-    let mut world = World::new();
-    let change = revoke_other(&world);
-    let digest = world.freeze_change(change);
+    let (mut world, digest) = waits_for_a_person();
     let mut alice = alice();
     let challenge = world.challenge(digest, &alice);
     let other = world.challenge(digest, &alice);
@@ -94,7 +85,7 @@ pub(super) fn fault_064_an_assertion_of_another_challenge_page_or_party_decides_
 #[test]
 pub(super) fn fault_065_an_approval_serves_one_intent_once() {
     let mut world = World::new();
-    let change = revoke_other(&world);
+    let change = revoke(&world, "other");
     let first = world.freeze_change(change.clone());
     let second = world.freeze_change(change);
     let mut alice = alice();
@@ -115,7 +106,7 @@ pub(super) fn fault_065_an_approval_serves_one_intent_once() {
 #[test]
 pub(super) fn fault_068_a_cloned_authenticator_shows_by_its_counter() {
     let mut world = World::new();
-    let change = revoke_other(&world);
+    let change = revoke(&world, "other");
     let digest = world.freeze_change(change.clone());
     world.decide(digest);
     let digest = world.freeze_change(change);
@@ -129,7 +120,7 @@ pub(super) fn fault_068_a_cloned_authenticator_shows_by_its_counter() {
 #[test]
 pub(super) fn m1_i12_nobody_decides_what_they_or_their_clients_proposed() {
     let mut world = World::new();
-    let change = revoke_other(&world);
+    let change = revoke(&world, "other");
     let proposal = world.change(change);
     let command = world.freeze_command(OWNER, "alice", &proposal);
     let Accepted::Frozen(digest) = world.ok(command) else {
@@ -146,9 +137,7 @@ pub(super) fn m1_i12_nobody_decides_what_they_or_their_clients_proposed() {
 
 #[test]
 fn a_person_without_a_key_or_who_is_no_person_is_not_asked() {
-    let mut world = World::new();
-    let change = revoke_other(&world);
-    let digest = world.freeze_change(change);
+    let (mut world, digest) = waits_for_a_person();
     for name in ["agent", "governor", "nobody"] {
         let nobody = Person {
             name: "alice",
@@ -172,7 +161,7 @@ pub(super) fn two_persons_are_two_and_two_challenges_of_one_person_are_one() {
     let mut world = World::new();
     let change = world.amended(|c| c.human_approvals_required = 2);
     world.make_change(change);
-    let change = revoke_other(&world);
+    let change = revoke(&world, "other");
     let digest = world.freeze_change(change);
     let (mut alice, mut bob) = (alice(), bob());
     // The amendment was decided by Alice: her authenticator has counted.
@@ -196,7 +185,7 @@ pub(super) fn two_persons_are_two_and_two_challenges_of_one_person_are_one() {
 #[test]
 fn an_expired_challenge_is_void_and_its_nonce_is_released() {
     let mut world = World::new();
-    let change = revoke_other(&world);
+    let change = revoke(&world, "other");
     let mut proposal = world.change(change);
     proposal.expires_at = world.now() + 3 * limits::HOUR_MS;
     let command = world.freeze_command(GOVERNOR, "governor", &proposal);
@@ -216,7 +205,7 @@ fn an_expired_challenge_is_void_and_its_nonce_is_released() {
 #[test]
 pub(super) fn m1_i25_a_variant_other_than_the_frozen_one_decides_nothing() {
     let mut world = World::new();
-    let change = revoke_other(&world);
+    let change = revoke(&world, "other");
     let governed = world.freeze_change(change);
     let landing = world.freeze("refs/heads/main", 0, 1);
     // A quorum for what a human must decide: the votes are good, the variant is not.
@@ -236,9 +225,7 @@ pub(super) fn m1_i25_a_variant_other_than_the_frozen_one_decides_nothing() {
 
 #[test]
 fn the_summary_names_what_is_decided() {
-    let mut world = World::new();
-    let change = revoke_other(&world);
-    let digest = world.freeze_change(change);
+    let (mut world, digest) = waits_for_a_person();
     let challenge = world.challenge(digest, &alice());
     let shown = world.state.authority.challenges[&challenge]
         .canonical_summary
@@ -266,7 +253,7 @@ fn a_key_that_is_revoked_or_does_not_reach_so_far_asks_nobody() {
     };
     world.make_change(key(KeyPayload::Enrol(narrow)));
     world.make_change(key(KeyPayload::Revoke(human_key("bob", DEPUTY).id())));
-    let change = revoke_other(&world);
+    let change = revoke(&world, "other");
     let digest = world.freeze_change(change);
     let asked = world.challenge_command(digest, &bob());
     assert_eq!(world.refused(asked), Refusal::ApproverExcluded);

@@ -225,14 +225,7 @@ fn a_node_that_lost_its_disk_comes_back_as_a_learner_by_its_own_word() {
 #[test]
 fn nodes_join_as_learners_are_promoted_and_leave_one_a_step() {
     let mut world = World::new();
-    let node = RosterNode {
-        node_id: NodeId(4),
-        name: id("n4"),
-        seat: Seat::Learner,
-        log_key: key(104).public_key(),
-        cosigner_key: key(114).public_key(),
-        record_key: key(124).public_key(),
-    };
+    let node = newcomer();
     let change = |payload| ActionPayload::RosterChange(Box::new(payload));
     type Change = fn(&mut RosterNode);
     let changes: [Change; 5] = [

@@ -118,14 +118,7 @@ fn resolved_effect(world: &mut World) {
 
 /// A node joins, another comes back, a verifier is replaced.
 fn rosters(world: &mut World) {
-    let join = RosterPayload::Join(RosterNode {
-        node_id: NodeId(4),
-        name: id("n4"),
-        seat: Seat::Learner,
-        log_key: key(104).public_key(),
-        cosigner_key: key(114).public_key(),
-        record_key: key(124).public_key(),
-    });
+    let join = RosterPayload::Join(newcomer());
     for step in [join, RosterPayload::Promote(NodeId(4))] {
         world.make_change(ActionPayload::RosterChange(Box::new(step)));
     }

@@ -10,6 +10,18 @@ use super::*;
 /// Runs the gates of the clause below.
 pub const RUNNER: u8 = 90;
 
+/// A fourth node, as it joins.
+pub fn newcomer() -> RosterNode {
+    RosterNode {
+        node_id: NodeId(4),
+        name: id("n4"),
+        seat: Seat::Learner,
+        log_key: key(104).public_key(),
+        cosigner_key: key(114).public_key(),
+        record_key: key(124).public_key(),
+    }
+}
+
 pub fn landing_clause() -> PolicyClauseV1 {
     PolicyClauseV1 {
         clause_id: id("unit-tested"),

@@ -30,6 +30,20 @@ pub fn bob() -> Person {
     }
 }
 
+/// The grant of that subject is to be taken: a change that a person decides.
+pub fn revoke(world: &World, subject: &str) -> ActionPayload {
+    let grant = world.grant(subject);
+    ActionPayload::GrantChange(Box::new(GrantPayload::Revoke(grant)))
+}
+
+/// A world with a change that waits for a person.
+pub fn waits_for_a_person() -> (World, IntentDigest) {
+    let mut world = World::new();
+    let change = revoke(&world, "other");
+    let digest = world.freeze_change(change);
+    (world, digest)
+}
+
 impl World {
     pub fn governance(&self) -> redlatch_journal::authority::Governance {
         self.state
