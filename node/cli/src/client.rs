@@ -13,7 +13,7 @@ use redlatch_link::{PeerIdentity, Role, keys, world};
 use redlatch_node::config::read_genesis;
 use redlatch_proto::v1::leaf_at::At;
 use redlatch_types::command::RawCommand;
-use redlatch_types::event::{Event, Reply};
+use redlatch_types::event::{Accepted, Event, Reply};
 use redlatch_types::receipt::{Receipt, verify_for};
 use redlatch_types::records::{
     CausalEnvelopeV1, ChallengeRequestV1, ClientIdentityV1, GenesisV1, ProposalV1, StatusV1,
@@ -373,6 +373,12 @@ pub(crate) fn random() -> Digest {
 /// A refusal as it ends this process.
 pub(crate) fn refused(refusal: Refusal) -> Failure {
     Failure::new(ExitCode::Refused, format!("refused: {refusal}")).hint(refusal.hint())
+}
+
+/// The journal accepted something else than was brought.
+pub(crate) fn another(accepted: &Accepted) -> Failure {
+    let text = format!("the nodes answered another question: {accepted:?}");
+    Failure::new(ExitCode::Error, text)
 }
 
 fn genesis_of(config: &ClientConfig) -> Result<GenesisV1, Failure> {

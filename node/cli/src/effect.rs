@@ -25,7 +25,7 @@ use redlatch_types::records::{
 use redlatch_types::{Bytes, Canonical, Digest, Envelope, IntentDigest};
 
 use crate::answer::{Claimed, Reported};
-use crate::client::{Client, Signer, random, refused};
+use crate::client::{Client, Signer, another, random, refused};
 use crate::gate::core::status::{Judgement, Question, Waiting, judge};
 use crate::gate::core::token::Token;
 use crate::in_force::InForce;
@@ -303,9 +303,4 @@ async fn submit(client: &Client, command: &RawCommand) -> Result<Accepted, Failu
         .submit(&bytes, &Again::SameAnswer, client.deadline, Duration::ZERO)
         .await?;
     submitted.accepted().map_err(refused)
-}
-
-fn another(accepted: &Accepted) -> Failure {
-    let text = format!("the nodes answered another question: {accepted:?}");
-    Failure::new(ExitCode::Error, text)
 }

@@ -13,7 +13,7 @@ use redlatch_types::records::{
 use redlatch_types::{Bytes, Canonical, EventId, IntentDigest, Name, SubjectId};
 
 use crate::answer::{self, Decimal, Leaf, Shown};
-use crate::client::{Client, Signer, random, refused};
+use crate::client::{Client, Signer, another, random, refused};
 use crate::in_force::InForce;
 use crate::{Common, Done, decision, describe, output};
 
@@ -157,10 +157,7 @@ pub(crate) fn done(submitted: Submitted, event: EventId, common: &Common) -> Don
     let (word, intent) = match accepted {
         Accepted::Frozen(digest) => ("frozen", digest.to_string()),
         Accepted::Withdrawn(digest) => ("withdrawn", digest.to_string()),
-        other => {
-            let text = format!("the nodes answered another question: {other:?}");
-            return Err(Failure::new(ExitCode::Error, text));
-        }
+        other => return Err(another(&other)),
     };
     // A repeat is answered without leaves of its own.
     let position = (!leaves.is_empty()).then_some(leaves.start);

@@ -24,7 +24,7 @@ use redlatch_types::records::{ActionPayload, GitRef, LandPayload, OutcomeKind, T
 use redlatch_types::{Bytes, EventId, IntentDigest, Name, Refusal, SubjectId};
 
 use crate::answer::{Decimal, Landed};
-use crate::client::{Client, Signer, random, refused};
+use crate::client::{Client, Signer, another, random, refused};
 use crate::git::{Git, ObjectFormat, ObjectId};
 use crate::in_force::InForce;
 use crate::output::note;
@@ -254,10 +254,7 @@ async fn freeze(
         .await?;
     match submitted.accepted().map_err(refused)? {
         Accepted::Frozen(digest) => Ok(digest),
-        other => Err(Failure::new(
-            ExitCode::Error,
-            format!("the nodes answered another question: {other:?}"),
-        )),
+        other => Err(another(&other)),
     }
 }
 

@@ -36,6 +36,7 @@ mod propose;
 mod receipt;
 mod red;
 mod status;
+mod tail;
 mod watch;
 
 use std::path::PathBuf;

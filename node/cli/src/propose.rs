@@ -31,7 +31,7 @@ use redlatch_types::{
 };
 
 use crate::answer::Proposed;
-use crate::client::{Client, refused};
+use crate::client::{Client, another, refused};
 use crate::in_force::InForce;
 use crate::intent::How;
 use crate::{Common, Done, intent, output};
@@ -267,10 +267,7 @@ pub(crate) async fn bring(
     let (submitted, event) = intent::submit(client, &signer, proposal, how).await?;
     let digest = match submitted.accepted().map_err(refused)? {
         Accepted::Frozen(digest) => digest,
-        other => {
-            let text = format!("the nodes answered another question: {other:?}");
-            return Err(Failure::new(ExitCode::Error, text));
-        }
+        other => return Err(another(&other)),
     };
     let variant = variant(client, digest).await?;
     let answer = Proposed {

@@ -17,10 +17,11 @@ use redlatch_types::{Canonical, EventId, IntentDigest, MarkerNumber, Refusal, Tr
 
 use crate::client::{Client, Signer, random, refused};
 use crate::output::note;
+use crate::tail::Tail;
 
 /// How long a withdrawal is accepted, in state time.
 const WITHDRAWAL_TTL_MS: u64 = 60 * 1_000;
-/// Pause before a leaf or a stream is asked for again.
+/// Pause before a leaf is asked for again.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// How often the nodes are asked how a decision goes while nothing is written.
@@ -77,8 +78,7 @@ pub(crate) struct Watch<'a> {
     transaction: Option<TransactionId>,
     /// Whether somebody outside the journal makes the effect.
     external: bool,
-    next: u64,
-    stream: Option<tonic::Streaming<v1::JournalLeaf>>,
+    leaves: Tail,
     told: Told,
 }
 
@@ -103,8 +103,7 @@ impl<'a> Watch<'a> {
             intent,
             transaction: None,
             external: true,
-            next,
-            stream: None,
+            leaves: Tail::new(client.nodes.clone(), next),
             told: Told::default(),
         })
     }
@@ -233,41 +232,14 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    /// The next leaf; `None` at `until`. A stream that ends is asked for again where it stopped.
+    /// The next leaf that this build can read; `None` at `until`.
     async fn pull(&mut self, until: Monotonic) -> Result<Option<(u64, Event)>, Failure> {
-        loop {
-            let left = until.since(Monotonic::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            let stream = match &mut self.stream {
-                Some(stream) => stream,
-                None => {
-                    let opened = self.client.nodes.journal(self.next, true, left).await;
-                    match opened {
-                        Ok(stream) => self.stream.insert(stream),
-                        Err(CallError::Unavailable(_)) => {
-                            world::sleep(PAUSE.min(left)).await;
-                            continue;
-                        }
-                        Err(other) => return Err(other.into()),
-                    }
-                }
-            };
-            match world::timeout(left, stream.message()).await {
-                Err(_) => return Ok(None),
-                Ok(Ok(Some(leaf))) => {
-                    self.next = leaf.position.saturating_add(1);
-                    if let Ok(event) = Event::from_canonical(&leaf.leaf) {
-                        return Ok(Some((leaf.position, event)));
-                    }
-                }
-                Ok(_) => {
-                    self.stream = None;
-                    world::sleep(PAUSE.min(left)).await;
-                }
+        while let Some(leaf) = self.leaves.next(until).await? {
+            if let Ok(event) = Event::from_canonical(&leaf.leaf) {
+                return Ok(Some((leaf.position, event)));
             }
         }
+        Ok(None)
     }
 }
 

@@ -3,74 +3,39 @@
 use std::time::Duration;
 
 use redlatch_link::exit::{ExitCode, Failure};
-use redlatch_link::nodes::{CallError, Nodes};
+use redlatch_link::nodes::Nodes;
 use redlatch_link::world::{self, Monotonic};
 use redlatch_proto::v1::JournalLeaf;
 use redlatch_types::Canonical;
 use redlatch_types::event::Event;
-use tonic::Streaming;
 
-/// Pause before a stream is asked for again.
-const PAUSE: Duration = Duration::from_millis(50);
+use crate::tail::Tail;
+
 /// How long a node may take to show its whole journal.
 const WHOLE: Duration = Duration::from_secs(10);
 
 /// Reads on from a position.
-pub(super) struct Journal {
-    nodes: Nodes,
-    next: u64,
-    stream: Option<Streaming<JournalLeaf>>,
-}
+pub(super) struct Journal(Tail);
 
 impl Journal {
     /// Begins at leaf `next`.
     pub(super) fn new(nodes: Nodes, next: u64) -> Journal {
-        Journal {
-            nodes,
-            next,
-            stream: None,
-        }
+        Journal(Tail::new(nodes, next))
     }
 
     /// The first position that was not read yet.
     pub(super) fn position(&self) -> u64 {
-        self.next
+        self.0.position()
     }
 
-    /// The next leaf; none if there is none within `wait`. A stream that ends goes on where it stopped.
+    /// The next leaf; none if there is none within `wait`.
     ///
     /// # Errors
     /// [`Failure`] for an answer that no retry changes.
     pub(super) async fn next(&mut self, wait: Duration) -> Result<Option<(u64, Event)>, Failure> {
-        let until = Monotonic::now().plus(wait);
-        loop {
-            let left = until.since(Monotonic::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            let stream = match &mut self.stream {
-                Some(stream) => stream,
-                None => match self.nodes.journal(self.next, true, left).await {
-                    Ok(stream) => self.stream.insert(stream),
-                    Err(CallError::Unavailable(_)) => {
-                        world::sleep(PAUSE.min(left)).await;
-                        continue;
-                    }
-                    Err(other) => return Err(other.into()),
-                },
-            };
-            match world::timeout(left, stream.message()).await {
-                Err(_) => return Ok(None),
-                Ok(Ok(Some(leaf))) => {
-                    self.next = leaf.position.saturating_add(1);
-                    return Ok(Some((leaf.position, decode(&leaf)?)));
-                }
-                Ok(_) => {
-                    self.stream = None;
-                    world::sleep(PAUSE.min(left)).await;
-                }
-            }
-        }
+        let leaf = self.0.next(Monotonic::now().plus(wait)).await?;
+        leaf.map(|leaf| Ok((leaf.position, decode(&leaf)?)))
+            .transpose()
     }
 }
 

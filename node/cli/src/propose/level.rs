@@ -12,7 +12,7 @@ use redlatch_types::records::FeatureSupportV1;
 use redlatch_types::{Canonical, Envelope};
 
 use crate::answer::Level;
-use crate::client::{Client, refused};
+use crate::client::{Client, another, refused};
 use crate::{Common, Done, output};
 
 pub(crate) async fn run(common: &Common) -> Done {
@@ -51,10 +51,7 @@ pub(crate) async fn run(common: &Common) -> Done {
         .await?;
     let level = match submitted.accepted().map_err(refused)? {
         Accepted::FeatureLevelRaised(level) => level,
-        other => {
-            let text = format!("the nodes answered another question: {other:?}");
-            return Err(Failure::new(ExitCode::Error, text));
-        }
+        other => return Err(another(&other)),
     };
     let answer = Level {
         feature_level: level.into(),
