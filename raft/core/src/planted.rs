@@ -123,5 +123,9 @@ redlatch_types::planted_bugs! {
         AmendmentApprovesItself,
         /// What a quorum ratified is called human.
         QuorumCalledHuman,
+        /// Anybody has another person asked.
+        AnybodyAsks,
+        /// A node gives its vote up where it cannot get it back.
+        RejoinedTooEarly,
     }
 }

@@ -101,13 +101,16 @@ const ROWS: &[Row] = &[
     row(ActionClass::ConstitutionAmend, Tier::A5, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
     row(ActionClass::ModeActivate,      Tier::A5, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
     row(ActionClass::GrantChange,       Tier::A4, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
-    row(ActionClass::RosterChange,      Tier::A4, RiskClass::High,   3, [HUMAN,  QUORUM], GOVERN),
+    row(ActionClass::RosterChange,      Tier::A4, RiskClass::High,   ROSTER_LEVEL, [HUMAN,  QUORUM], GOVERN),
     row(ActionClass::VerifierSetChange, Tier::A5, RiskClass::High,   3, [HUMAN,  HUMAN],  GOVERN),
     row(ActionClass::SubjectChange,     Tier::A4, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
     row(ActionClass::KeyChange,         Tier::A5, RiskClass::High,   2, [HUMAN,  HUMAN],  GOVERN),
     row(ActionClass::ResetFrozen,       Tier::A0, RiskClass::High,   2, [HUMAN,  HUMAN],  GOVERN),
     row(ActionClass::ResolveEffect,     Tier::A0, RiskClass::High,   2, [HUMAN,  HUMAN],  GOVERN),
 ];
+
+/// From this feature level on nodes join, are promoted, leave and come back.
+pub const ROSTER_LEVEL: u64 = 3;
 
 /// The highest feature level that this build's journal can be raised to.
 pub const FEATURE_LEVEL: u64 = 3;

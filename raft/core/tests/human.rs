@@ -156,6 +156,27 @@ fn a_person_without_a_key_or_who_is_no_person_is_not_asked() {
     }
 }
 
+/// An intent has few open challenges: an agent that had Bob asked often enough would keep
+/// him from deciding for as long as they live.
+#[test]
+pub(super) fn fault_094_nobody_uses_up_the_questions_of_another_person() {
+    let (mut world, digest) = waits_for_a_person();
+    for (name, client) in [("agent", AGENT), ("governor", GOVERNOR), ("alice", OWNER)] {
+        let request = ChallengeRequestV1 {
+            intent_digest: digest,
+            approver_subject_id: id("bob"),
+            nonce: world.fresh(),
+        };
+        let payload = request.to_canonical();
+        let record = world.envelope_record(name, &payload);
+        let envelope = Envelope::seal(world.scope(), &key(client), &record);
+        let asked = RawCommand::OpenChallenge(envelope, Bytes(payload));
+        assert_eq!(world.refused(asked), Refusal::Unauthorized, "{name}");
+    }
+    assert!(world.state.authority.challenges.is_empty());
+    world.challenge(digest, &bob());
+}
+
 #[test]
 pub(super) fn two_persons_are_two_and_two_challenges_of_one_person_are_one() {
     let mut world = World::new();

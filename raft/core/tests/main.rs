@@ -30,6 +30,7 @@ mod replay;
 mod resealed;
 mod root;
 mod sequences;
+mod shown;
 mod steps;
 mod webauthn;
 mod world;

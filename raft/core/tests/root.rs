@@ -198,18 +198,20 @@ fn a_red_and_its_freeze_stop_a_new_feature_level() {
     assert_eq!(world.refused(raise), Refusal::Frozen);
 }
 
+/// The word of a node that lost its disk, under the record key of node `n - 120`.
+fn rejoin(world: &World, node: u8, n: u8) -> RawCommand {
+    let record = RejoinV1 {
+        node_id: NodeId(u64::from(node)),
+        roster_epoch: world.governance().roster.roster_epoch,
+        incarnation: 7,
+        record_key: key(120 + node).public_key(),
+    };
+    RawCommand::Rejoin(Envelope::seal(world.scope(), &key(n), &record))
+}
+
 #[test]
 fn a_node_that_lost_its_disk_comes_back_as_a_learner_by_its_own_word() {
     let mut world = World::new();
-    let rejoin = |world: &World, node: u8, n: u8| {
-        let record = RejoinV1 {
-            node_id: NodeId(u64::from(node)),
-            roster_epoch: world.governance().roster.roster_epoch,
-            incarnation: 7,
-            record_key: key(120 + node).public_key(),
-        };
-        RawCommand::Rejoin(Envelope::seal(world.scope(), &key(n), &record))
-    };
     let forged = rejoin(&world, 3, 121);
     assert_eq!(world.refused(forged), Refusal::Unauthorized);
     let command = rejoin(&world, 3, 123);
@@ -220,6 +222,21 @@ fn a_node_that_lost_its_disk_comes_back_as_a_learner_by_its_own_word() {
     // Two of two are left: a second one would leave nobody to decide.
     let command = rejoin(&world, 2, 122);
     assert_eq!(world.refused(command), Refusal::KernelFloor);
+}
+
+#[test]
+pub(super) fn no_node_loses_its_vote_where_it_cannot_get_it_back() {
+    let mut world = World::before_genesis();
+    let mut record = redlatch_journal::development::genesis(parties());
+    record.feature_level = 2;
+    world.ok(seal_genesis(&record));
+    world.tick(START + 1_000);
+    let early = rejoin(&world, 3, 123);
+    assert_eq!(world.refused(early), Refusal::FeatureLevel);
+    let raise = RawCommand::RaiseFeatureLevel((1..=3).map(|n| support(&world, n, 3)).collect());
+    world.ok(raise);
+    let command = rejoin(&world, 3, 123);
+    world.ok(command);
 }
 
 #[test]

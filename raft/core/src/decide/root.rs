@@ -13,7 +13,8 @@ use redlatch_types::{Refusal, Signed};
 use super::fence::{Target, fence};
 use super::{Decision, governance, in_scope, roster, signed_by, terms};
 use crate::authority::{Authority, Governance};
-use crate::registry::FEATURE_LEVEL;
+use crate::planted::Bug;
+use crate::registry::{FEATURE_LEVEL, ROSTER_LEVEL};
 
 /// Replaces pins. Everything is frozen by it, so a human reset has to follow.
 pub(super) fn act(state: &Authority, act: &Signed<RootActV1>) -> Decision {
@@ -113,7 +114,8 @@ pub(super) fn raise_feature_level(
     Ok((vec![Event::FeatureLevelRaised(level, envelopes)], accepted))
 }
 
-/// A node that lost its disk counts for nothing until it is promoted again (D9).
+/// A node that lost its disk counts for nothing until it is promoted again (D9). Where nobody
+/// can be promoted yet, a vote given up would be lost for good: it is refused there.
 pub(super) fn rejoin(state: &Authority, rejoin: &Signed<RejoinV1>) -> Decision {
     let governance = governance(state)?;
     in_scope(governance, rejoin.scope())?;
@@ -124,6 +126,9 @@ pub(super) fn rejoin(state: &Authority, rejoin: &Signed<RejoinV1>) -> Decision {
         .ok_or(Refusal::Unauthorized)?;
     if node.record_key != *rejoin.key() || record.record_key != node.record_key {
         return Err(Refusal::Unauthorized);
+    }
+    if governance.feature_level < ROSTER_LEVEL && !Bug::RejoinedTooEarly.planted() {
+        return Err(Refusal::FeatureLevel);
     }
     let accepted = Accepted::Rejoined(record.node_id);
     if node.seat == Seat::Learner {

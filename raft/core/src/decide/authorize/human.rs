@@ -23,7 +23,8 @@ use crate::planted::Bug;
 use crate::summary::summary;
 use crate::webauthn;
 
-/// Reserves a nonce and says what the person is asked.
+/// Reserves a nonce and says what the person is asked. Only a client of that person may ask:
+/// an intent has few open challenges, and nobody else may use them up.
 pub(in crate::decide) fn open_challenge(
     state: &Authority,
     command: &ClientCommand<ChallengeRequestV1>,
@@ -49,6 +50,9 @@ pub(in crate::decide) fn open_challenge(
     usable_keys(governance, &live.intent, approver)
         .next()
         .ok_or(Refusal::ApproverExcluded)?;
+    if subject.person() != approver && !Bug::AnybodyAsks.planted() {
+        return Err(Refusal::Unauthorized);
+    }
     let open = state
         .challenges
         .values()

@@ -1,15 +1,19 @@
 //! What a person is shown before they decide: rendered here, byte for byte the same for all.
 //!
 //! The bytes are part of the challenge that the authenticator signs, so a page or a tool that
-//! shows anything else gets no approval that counts (SPEC C.7 `canonical_summary`).
+//! shows anything else gets no approval that counts (SPEC C.7 `canonical_summary`). First what
+//! it is and who asks for it; then every term that it would put in force: a person approves what
+//! they have read, not a digest of it.
+
+mod terms;
 
 use std::fmt::Write;
 
-use redlatch_types::IntentDigest;
 use redlatch_types::records::{
     ActionPayload, GrantPayload, KeyPayload, RosterPayload, SovereignActionIntentV1, SubjectPayload,
 };
 use redlatch_types::time::rfc3339;
+use redlatch_types::{Bytes, IntentDigest};
 
 /// The text about `intent`, one fact a line, ending with a line feed.
 pub fn summary(intent: &SovereignActionIntentV1, digest: &IntentDigest) -> String {
@@ -35,14 +39,13 @@ pub fn summary(intent: &SovereignActionIntentV1, digest: &IntentDigest) -> Strin
     line("constitution", &intent.constitution_epoch);
     line("void after", &rfc3339(intent.expires_at));
     line("intent", digest);
+    for (name, value) in terms::of(&intent.payload) {
+        line(name, &value);
+    }
     text
 }
 
 fn what(payload: &ActionPayload) -> String {
-    let hex = |bytes: &redlatch_types::Bytes| match bytes.0.is_empty() {
-        true => "nothing".to_owned(),
-        false => hex_of(bytes),
-    };
     match payload {
         ActionPayload::ConstitutionAmend(amend) => format!(
             "constitution {} {}, digest {}",
@@ -93,7 +96,7 @@ fn what(payload: &ActionPayload) -> String {
             "the effect of {} is {}, head {}",
             resolve.transaction_id,
             resolve.outcome,
-            hex(&resolve.observed_head)
+            head(&resolve.observed_head)
         ),
         ActionPayload::Land(_)
         | ActionPayload::ReleasePromote(_)
@@ -101,9 +104,17 @@ fn what(payload: &ActionPayload) -> String {
         | ActionPayload::BlockArchive(_)
         | ActionPayload::ExternalEffect(_) => {
             payload.swap().map_or_else(String::new, |(old, new)| {
-                format!("from {} to {}", hex(old), hex(new))
+                format!("from {} to {}", head(old), head(new))
             })
         }
+    }
+}
+
+/// A head of something outside.
+fn head(bytes: &Bytes) -> String {
+    match bytes.0.is_empty() {
+        true => "nothing".to_owned(),
+        false => terms::hex(bytes),
     }
 }
 
@@ -127,12 +138,4 @@ fn grant(change: &GrantPayload) -> String {
         GrantPayload::Demote(id, tier) => format!("lower grant {id} to {tier}"),
         GrantPayload::Revoke(id) => format!("revoke grant {id}"),
     }
-}
-
-fn hex_of(bytes: &redlatch_types::Bytes) -> String {
-    use std::fmt::Write;
-    bytes.0.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
