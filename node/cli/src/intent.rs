@@ -114,11 +114,9 @@ pub(crate) async fn submit(
     how: &How,
 ) -> Result<(Submitted, EventId), Failure> {
     let event = how.event_id.unwrap_or_else(|| EventId(random()));
-    let resource = proposal.payload.resource();
-    let known = client
-        .nodes
-        .resource(resource.realm(), resource.path(), client.deadline);
-    proposal.expected_store_version = known.await?.store_version;
+    let resource = proposal.payload.resource().id();
+    let known = client.nodes.resource(resource, client.deadline).await?;
+    proposal.expected_store_version = known.store_version;
     let submitted = client
         .submit_stamped(signer, event, COMMAND_TTL_MS, |stamp| {
             let life = how.ttl_s.saturating_mul(1_000);

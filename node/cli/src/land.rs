@@ -11,6 +11,7 @@
 mod evidence;
 mod push;
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::file;
 use redlatch_link::world::{self, Monotonic};
 use redlatch_proto::v1;
+use redlatch_proto::v1::support_request::Support;
 use redlatch_types::event::Accepted;
 use redlatch_types::records::{ActionPayload, GitRef, LandPayload, OutcomeKind, Text};
 use redlatch_types::{Bytes, EventId, IntentDigest, Name, Refusal, SubjectId};
@@ -37,6 +39,8 @@ const COMMAND_TTL_MS: u64 = 10 * 60 * 1_000;
 /// How long the effect's report is waited for after the push.
 const REPORT_WAIT: Duration = Duration::from_secs(10);
 
+/// How often receipts are brought again while a decision is waited for.
+const SUPPORT_AGAIN: Duration = Duration::from_secs(2);
 /// Pause before a push that may pass later is brought again.
 const PUSH_AGAIN: Duration = Duration::from_millis(500);
 
@@ -94,10 +98,17 @@ pub(crate) async fn run(arguments: &Land, common: &Common) -> Done {
         Some(intent) => intent,
         None => freeze(arguments, &client, &signer, &in_force, &plan).await?,
     };
-    support(&client, &plan, intent).await?;
+    let receipts = receipts(&plan, intent)?;
+    if let Some(receipts) = &receipts {
+        support(&client, receipts.clone()).await?;
+    }
     let mut watch = Watch::new(&client, intent).await?;
     let until = Monotonic::now().plus(Duration::from_secs(arguments.wait));
-    let seen = wait_for_commit(arguments, &client, &signer, &mut watch, until).await?;
+    let seen = tokio::select! {
+        biased;
+        seen = wait_for_commit(arguments, &client, &signer, &mut watch, until) => seen?,
+        never = support_again(&client, receipts.as_ref()) => match never {},
+    };
     move_branch(arguments, &client, &plan, intent).await?;
     note("pushed: the gate let it through");
     let outcome = watch.outcome(REPORT_WAIT).await?;
@@ -115,12 +126,10 @@ async fn plan(arguments: &Land, client: &Client, signer: &Signer) -> Result<Plan
         reference: Text::new(&arguments.reference)
             .map_err(|error| Failure::new(ExitCode::Usage, format!("--ref: {error}")))?,
     };
-    let known = client.nodes.resource(
-        resource.repository.as_str(),
-        resource.reference.as_str(),
-        client.deadline,
-    );
-    let known = known.await?;
+    let known = client
+        .nodes
+        .resource(resource.id(), client.deadline)
+        .await?;
     let at = push::remote_head(&git, &arguments.repo, resource.reference.as_str(), format)?;
     let old = head(&known, at.as_ref())?;
     let land = LandPayload {
@@ -258,28 +267,44 @@ async fn freeze(
     }
 }
 
-/// Brings the receipts to the leader, in case that a policy decides. Verifiers fetch theirs from the gate.
-async fn support(client: &Client, plan: &Plan, intent: IntentDigest) -> Result<(), Failure> {
+/// The receipts, for a decision by policy. Verifiers fetch theirs from the gate.
+fn receipts(plan: &Plan, intent: IntentDigest) -> Result<Option<Support>, Failure> {
     if plan.evidence.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let files = plan.evidence.iter();
     let receipts: Result<Vec<_>, _> = files.map(|it| file::read_file(&it.file)).collect();
-    let receipts = v1::GateReceipts {
+    Ok(Some(Support::Receipts(v1::GateReceipts {
         intent_digest: intent.0.0.to_vec(),
         receipts: receipts?,
-    };
-    let brought = v1::support_request::Support::Receipts(receipts);
-    let answer = client.nodes.support(brought, client.deadline).await?;
+    })))
+}
+
+/// Brings the receipts to the leader, in case that a policy decides.
+async fn support(client: &Client, receipts: Support) -> Result<(), Failure> {
+    let answer = client.nodes.support(receipts, client.deadline).await?;
     let expected = [
         Refusal::WrongVariant.code(),
         Refusal::UnknownIntent.code(),
         "",
     ];
-    if !expected.contains(&answer.refusal.as_str()) {
-        return Err(undecided(&answer.refusal));
+    match expected.contains(&answer.refusal.as_str()) {
+        true => Ok(()),
+        false => Err(watch::undecided(&answer.refusal)),
     }
-    Ok(())
+}
+
+/// Brings the receipts again while the marker is waited for: a leader holds them in memory, and a new one has
+/// none.
+async fn support_again(client: &Client, receipts: Option<&Support>) -> Infallible {
+    let Some(receipts) = receipts else {
+        return std::future::pending().await;
+    };
+    loop {
+        world::sleep(SUPPORT_AGAIN).await;
+        // Refused once it is decided, and then the journal says how it ended.
+        let _ = client.nodes.support(receipts.clone(), SUPPORT_AGAIN).await;
+    }
 }
 
 /// Waits for the marker. Whoever gives up takes the intent back, so that nothing is left half done.
@@ -292,7 +317,7 @@ async fn wait_for_commit(
 ) -> Result<Seen, Failure> {
     let failure = match watch.committed(until).await? {
         Waited::Committed(seen) => return Ok(seen),
-        Waited::Over(code) | Waited::TimedOut(Some(code)) => undecided(&code),
+        Waited::Over(code) | Waited::TimedOut(Some(code)) => watch::undecided(&code),
         Waited::TimedOut(None) => Failure::new(
             ExitCode::Unavailable,
             format!("unavailable no COMMIT within {} s", arguments.wait),
@@ -331,16 +356,6 @@ async fn move_branch(
         }
         note(&format!("pushed again: {}", failure.text));
         world::sleep(PUSH_AGAIN).await;
-    }
-}
-
-/// The refusal that stands against an intent.
-fn undecided(code: &str) -> Failure {
-    match code.parse::<Refusal>() {
-        Ok(refusal) => {
-            Failure::new(ExitCode::Refused, format!("refused {refusal}")).hint(refusal.hint())
-        }
-        Err(_) => Failure::new(ExitCode::Refused, format!("refused {}", Text::lossy(code))),
     }
 }
 

@@ -158,7 +158,7 @@ impl<'a> Watch<'a> {
     pub(crate) async fn in_effect(&mut self, until: Monotonic) -> Result<End, Failure> {
         let seen = match self.committed(until).await? {
             Waited::Committed(seen) => seen,
-            Waited::Over(code) => return Err(over(&code)),
+            Waited::Over(code) => return Err(undecided(&code)),
             Waited::TimedOut(against) => return Err(late(self.intent, against)),
         };
         if self.external {
@@ -311,16 +311,19 @@ fn basis(basis: &Basis) -> String {
     }
 }
 
-/// The nodes say that an intent will not be decided.
-fn over(code: &str) -> Failure {
+/// What stands against an intent, in the nodes' words. They are no more than words: nothing in them moves the
+/// reader's cursor.
+pub(crate) fn undecided(code: &str) -> Failure {
     match code.parse::<Refusal>() {
-        Ok(refusal) => refused(refusal),
-        Err(_) => Failure::new(ExitCode::Refused, format!("refused {code}")),
+        Ok(refusal) => {
+            Failure::new(ExitCode::Refused, format!("refused {refusal}")).hint(refusal.hint())
+        }
+        Err(_) => Failure::new(ExitCode::Refused, format!("refused {}", Text::lossy(code))),
     }
 }
 
 fn late(intent: IntentDigest, against: Option<String>) -> Failure {
-    let why = against.map_or_else(String::new, |code| format!(": {code}"));
+    let why = against.map_or_else(String::new, |code| format!(": {}", Text::lossy(&code)));
     let text = format!("intent {intent} has not taken effect in time{why}");
     Failure::new(ExitCode::Unavailable, text)
         .hint(format!("it goes on; see redlatch intent show {intent}"))

@@ -174,10 +174,7 @@ impl Progress {
         self.change(digest, |it| {
             it.refusal = Some(refusal);
             it.over = true;
-            note_once(
-                it,
-                &format!("the ballot ended without a decision: {refusal}"),
-            );
+            note_once(it, &format!("it ended without a decision: {refusal}"));
         });
     }
 

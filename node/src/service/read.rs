@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use redlatch_journal::authority::Resource;
 use redlatch_link::world;
 use redlatch_proto::answer::NoAnswer;
 use redlatch_proto::v1;
 use redlatch_raft::engine::Engine;
 use redlatch_types::event::Reply;
-use redlatch_types::records::Text;
-use redlatch_types::{Canonical, Envelope, EventId, IntentDigest, Name, SubjectId};
+use redlatch_types::{Canonical, Envelope, EventId, IntentDigest, ResourceId, SubjectId};
 use tonic::Status;
 
 use super::{Desk, digest, submit};
@@ -164,18 +162,11 @@ pub(super) async fn resource<E: Engine>(
     desk: &Desk<E>,
     request: &v1::ResourceRequest,
 ) -> Result<v1::ResourceResponse, Status> {
-    let invalid = |what: &str| NoAnswer::Invalid.status(format!("the {what} is not a name"));
-    let realm = Name::new(&request.repository).map_err(|_| invalid("repository"))?;
-    let path = Text::new(&request.reference).map_err(|_| invalid("reference"))?;
+    let id = digest("resource_id", &request.resource_id).map(ResourceId)?;
     read_point(desk).await?;
-    // By realm and path, as grants and allow-lists name it: a caller need not know its kind.
-    let known = desk.raft.read(|state| {
-        let mut all = state.authority.resources.values();
-        let named = |it: &&Resource| {
-            it.resource.realm() == realm.as_str() && it.resource.path() == path.as_str()
-        };
-        all.find(named).cloned()
-    });
+    let known = desk
+        .raft
+        .read(|state| state.authority.resources.get(&id).cloned());
     Ok(known.map_or_else(v1::ResourceResponse::default, |known| {
         v1::ResourceResponse {
             head: known.head.map(|head| head.0),

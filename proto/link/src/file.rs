@@ -145,6 +145,13 @@ fn stage(path: &Path, bytes: &[u8], access: Access) -> Result<PathBuf, FileError
     Ok(staged)
 }
 
+/// The path of the file with `ending` appended to its name: `a.one` and `a.two` stay apart.
+pub fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
 /// Makes the name of a file as durable as its bytes.
 ///
 /// # Errors

@@ -26,8 +26,8 @@ use redlatch_proto::v1;
 use redlatch_types::event::{Accepted, Reply};
 use redlatch_types::records::StatusV1;
 use redlatch_types::{
-    Canonical, Digest, Envelope, EventId, IntentDigest, OrganismId, PublicKey, Refusal, Signed,
-    SubjectId,
+    Canonical, Digest, Envelope, EventId, IntentDigest, OrganismId, PublicKey, Refusal, ResourceId,
+    Signed, SubjectId,
 };
 
 use crate::exit::{ExitCode, Fails};
@@ -419,13 +419,11 @@ impl Nodes {
     /// [`CallError`].
     pub async fn resource(
         &self,
-        repository: &str,
-        reference: &str,
+        resource: ResourceId,
         deadline: Duration,
     ) -> Result<v1::ResourceResponse, CallError> {
         let request = v1::ResourceRequest {
-            repository: repository.to_owned(),
-            reference: reference.to_owned(),
+            resource_id: resource.0.0.to_vec(),
         };
         let ask = async |client: &mut Client, it| client.resource(it).await;
         Ok(self.ask(request, deadline, ask).await?.1)

@@ -21,9 +21,7 @@ use redlatch_types::merkle::{empty_root, leaf_hash, node_hash};
 use redlatch_types::note::{Note, SignatureLine};
 use redlatch_types::policy::{NodeKeys, Policy};
 use redlatch_types::receipt::{Receipt, TlogProof};
-use redlatch_types::records::{
-    ActorKind, EffectState, GenesisV1, GitRef, ScopeState, StatusV1, Text,
-};
+use redlatch_types::records::{ActorKind, EffectState, GenesisV1, ScopeState, StatusV1};
 use redlatch_types::*;
 use tonic::{Request, Response, Status};
 
@@ -363,13 +361,11 @@ impl Authority for Node {
         &self,
         request: Request<v1::ResourceRequest>,
     ) -> Result<Response<v1::ResourceResponse>, Status> {
-        let request = request.into_inner();
-        let resource = GitRef {
-            repository: id(&request.repository),
-            reference: Text::lossy(&request.reference),
-        };
+        let id = request.into_inner().resource_id;
+        let id = id.try_into().expect("32 bytes");
         let shared = self.1.lock();
-        let known = shared.world.state.authority.resources.get(&resource.id());
+        let resources = &shared.world.state.authority.resources;
+        let known = resources.get(&ResourceId(Digest(id)));
         Ok(Response::new(known.map_or_else(
             Default::default,
             |known| v1::ResourceResponse {
