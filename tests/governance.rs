@@ -54,16 +54,21 @@ fn persons_decide_what_governs_and_every_landing_where_only_they_may() {
 
     // No quorum decides a landing now. It waits for a person, and nobody who proposed it is one.
     let commit = organism.commit("gated");
+    let intent = std::cell::OnceCell::new();
     let landed = std::thread::scope(|scope| {
         let landing = scope.spawn(|| organism.land(&commit, WAIT));
-        let intent = waits_for_a_person(&organism);
-        let approved = organism.approve("deputy", &intent);
+        let intent = intent.get_or_init(|| waits_for_a_person(&organism));
+        let approved = organism.approve("deputy", intent);
         assert_eq!(approved.code, Some(0), "{approved:#?}");
         assert_eq!(approved.json()["stage"], "committed");
         landing.join().expect("it ends")
     });
     landed.says(0, &["approved by deputy"]);
     assert_eq!(organism.head(), Some(commit));
+    // No tool takes from the gate what the gate alone makes.
+    let landing = intent.get().expect("found above");
+    let claimed = organism.tool_as("gate", &[], &["effect", "claim", landing]);
+    claimed.says(REFUSED, &["land is no effect of an effector"]);
 
     // Whoever proposes does not approve, and only the key of the person who is asked counts.
     let back = mode(&organism, "POLICY_AUTONOMOUS");
@@ -152,7 +157,13 @@ fn a_release_is_promoted_by_a_person_claimed_by_its_effector_and_never_twice() {
         let enrol = ["subject", "enrol", name, "--kind", kind, "--key", &key];
         organism.put_in_force(&[&enrol[..], &["--scope", "stage"]].concat());
     }
-    let (effector, releaser) = (organism.key_file("effector"), organism.key_file("releaser"));
+    // A rotation that names no scope keeps them: the new key claims in the same realm.
+    let key = organism.new_key("effector-next");
+    organism.put_in_force(&["subject", "rotate", "effector", "--key", &key]);
+    let (effector, releaser) = (
+        organism.key_file("effector-next"),
+        organism.key_file("releaser"),
+    );
     let effector = [("REDLATCH_SIGNING_KEY", effector.as_str())];
     let releaser = [("REDLATCH_SIGNING_KEY", releaser.as_str())];
     let release = |old: &str, new: &str| {
@@ -210,6 +221,23 @@ fn a_release_is_promoted_by_a_person_claimed_by_its_effector_and_never_twice() {
     let last = release("cc03", "ee05");
     let approved = organism.approve("deputy", &last);
     assert_eq!(approved.code, Some(0), "{approved:#?}");
+    // A node that is not asked could be the one that knows of a stop.
+    let config = std::fs::read_to_string(organism.place().join("clients/gate/client.toml"));
+    let config = config.expect("made by init");
+    let lines = config.lines().filter(|line| !line.starts_with("n3 = "));
+    let without = lines.collect::<Vec<_>>().join("\n");
+    assert_ne!(without.lines().count(), config.lines().count(), "{config}");
+    let file = organism.place().join("clients/gate/two.toml");
+    std::fs::write(&file, without).expect("writable");
+    let file = file.display().to_string();
+    let partly = ["--config", &file, "effect", "claim", &last];
+    let partly = organism.tool_as("gate", &effector, &partly);
+    partly.says(2, &["every voter is asked"]);
+    // What was committed before a stop is not made after it.
+    let order = ["red", "raise", "--scope", "everything", "--reason", "drill"];
+    let raised = organism.tool(&order);
+    assert_eq!(raised.code, Some(0), "{raised:#?}");
+    assert_eq!(claim(&last).code, Some(REFUSED));
 }
 
 /// The agent's only grant, and its tier.

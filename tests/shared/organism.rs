@@ -65,7 +65,8 @@ impl Organism {
         organism
     }
 
-    fn place(&self) -> PathBuf {
+    /// The organism's folder.
+    pub fn place(&self) -> PathBuf {
         place_in(self.folder.path())
     }
 

@@ -27,7 +27,8 @@ use redlatch_proto::v1;
 use redlatch_proto::v1::leaf_at::At;
 use redlatch_types::event::Event;
 use redlatch_types::records::{
-    ChallengeRequestV1, HumanApprovalV1, HumanKeyV1, OwnerChallengeV1, SovereignActionIntentV1,
+    ChallengeRequestV1, CommonBindingSet, HumanApprovalV1, HumanKeyV1, OwnerChallengeV1,
+    SovereignActionIntentV1,
 };
 use redlatch_types::{Bytes, Canonical, Digest, EventId, IntentDigest, Refusal, Scope, SubjectId};
 
@@ -35,7 +36,7 @@ use crate::answer::{Approved, Drawn};
 use crate::client::{Client, Signer, random, refused};
 use crate::in_force::InForce;
 use crate::output::{Format, note};
-use crate::watch::{End, Watch};
+use crate::watch::{End, Watch, undecided};
 use crate::{Common, Done, output};
 
 /// How long the request for a challenge is accepted, in state time.
@@ -70,7 +71,7 @@ pub(crate) struct NewAuthenticator {
 pub(crate) fn make(arguments: &NewAuthenticator, format: Format) -> Done {
     let person = arguments.person.clone();
     let key = authenticator::create(&arguments.out, person, &mut world::rng())?;
-    let record = arguments.out.with_extension("key");
+    let record = file::beside(&arguments.out, ".key");
     file::create_file(&record, &key.to_canonical(), Access::Public)?;
     let answer = Drawn {
         person: key.subject_id.to_string(),
@@ -104,6 +105,11 @@ struct Person<'a> {
 pub(crate) async fn run(arguments: &Approve, common: &Common) -> Done {
     let client = Client::open(common, "approver")?;
     let (signer, in_force) = client.signer().await?;
+    if !arguments.yes && !io::stdin().is_terminal() {
+        // Said before a challenge is opened: an intent has few of them.
+        return Err(Failure::new(ExitCode::Usage, "nobody is there to be asked")
+            .hint("run it in a terminal, or say --yes"));
+    }
     let person = Person::new(&client, signer, in_force)?;
     let intent = frozen(&client, arguments.intent).await?;
     let challenge = person.ask(&arguments.intent, &intent).await?;
@@ -138,7 +144,7 @@ pub(crate) async fn run(arguments: &Approve, common: &Common) -> Done {
 /// The intent of a proven freeze.
 async fn frozen(client: &Client, digest: IntentDigest) -> Result<SovereignActionIntentV1, Failure> {
     let at = At::IndexKey(IndexKey::Frozen(digest).to_bytes());
-    match client.proven(at).await? {
+    match client.proven(at).await?.0 {
         Event::Frozen(found, _, intent, _) if found == digest && intent.digest() == digest => {
             Ok(*intent)
         }
@@ -195,11 +201,12 @@ impl<'a> Person<'a> {
             .await?;
         submitted.accepted().map_err(refused)?;
         let origin = IndexKey::Origin(self.signer.subject.subject_id.clone(), event);
-        let challenge = match self.client.proven(At::IndexKey(origin.to_bytes())).await? {
+        let (event, _) = self.client.proven(At::IndexKey(origin.to_bytes())).await?;
+        let challenge = match event {
             Event::ChallengeIssued(id, challenge, _) if challenge.id() == id => *challenge,
             other => return Err(another(&other)),
         };
-        match self.same(digest, intent, &challenge) {
+        match same(digest, intent, &self.key.subject_id, &challenge) {
             true => Ok(challenge),
             false => Err(Failure::new(
                 ExitCode::Error,
@@ -209,18 +216,6 @@ impl<'a> Person<'a> {
                 "tool and nodes must have the same version; if they have, show this to an auditor",
             )),
         }
-    }
-
-    /// Whether the challenge is about exactly this intent, this person and the text rendered here.
-    fn same(
-        &self,
-        digest: &IntentDigest,
-        intent: &SovereignActionIntentV1,
-        challenge: &OwnerChallengeV1,
-    ) -> bool {
-        challenge.binding.intent_digest == *digest
-            && challenge.approver_subject_id == self.key.subject_id
-            && challenge.canonical_summary.0 == summary(intent, digest).into_bytes()
     }
 
     /// The assertion over the challenge.
@@ -269,8 +264,7 @@ impl<'a> Person<'a> {
                 note("decided already, by others");
                 Ok(())
             }
-            Ok(refusal) => Err(refused(refusal)),
-            Err(_) => Err(Failure::new(ExitCode::Refused, answer.refusal)),
+            _ => Err(undecided(&answer.refusal)),
         }
     }
 
@@ -304,6 +298,18 @@ impl<'a> Person<'a> {
             let _ = self.client.nodes.support(brought, BRING_AGAIN).await;
         }
     }
+}
+
+/// Whether the challenge is about exactly this intent, this person and the text rendered here.
+fn same(
+    digest: &IntentDigest,
+    intent: &SovereignActionIntentV1,
+    person: &SubjectId,
+    challenge: &OwnerChallengeV1,
+) -> bool {
+    challenge.binding == CommonBindingSet::of(intent, *digest)
+        && challenge.approver_subject_id == *person
+        && challenge.canonical_summary.0 == summary(intent, digest).into_bytes()
 }
 
 fn left(until: Monotonic) -> Duration {
@@ -341,27 +347,54 @@ fn shown(challenge: &OwnerChallengeV1) -> String {
     )
 }
 
-/// Nothing in a proposal's words moves the reader's cursor.
+/// Nothing in a proposal's words moves the reader's cursor, turns the line around or hides in it.
 fn clean(line: &str) -> String {
-    line.chars().filter(|it| !it.is_control()).collect()
+    line.chars().fold(String::new(), |mut text, it| {
+        match hidden(it) {
+            true => text.extend(it.escape_unicode()),
+            false => text.push(it),
+        }
+        text
+    })
+}
+
+/// Control characters, marks of direction (Unicode UAX #9) and characters without width.
+fn hidden(it: char) -> bool {
+    it.is_control()
+        || matches!(it,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Asks the person; only the word itself is a yes.
 fn confirmed(challenge: &OwnerChallengeV1) -> Result<bool, Failure> {
-    let stdin = io::stdin();
-    if !stdin.is_terminal() {
-        return Err(Failure::new(ExitCode::Usage, "nobody is there to be asked")
-            .hint("run it in a terminal, or say --yes"));
-    }
     let _ = write!(
         io::stderr().lock(),
         "type `approve` to approve as {}: ",
         challenge.approver_subject_id
     );
     let mut line = String::new();
-    stdin
+    io::stdin()
         .lock()
         .read_line(&mut line)
         .map_err(|error| Failure::new(ExitCode::Error, format!("no answer: {error}")))?;
     Ok(line.trim() == "approve")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clean;
+
+    #[test]
+    fn nothing_in_a_proposal_hides_from_the_person_who_reads_it() {
+        for (raw, shown) in [
+            ("plain: änderung 改", "plain: änderung 改"),
+            ("a\u{1b}[2Kb\r", "a\\u{1b}[2Kb\\u{d}"),
+            ("main\u{202e}niam", "main\\u{202e}niam"),
+            ("ma\u{200b}in\u{feff}", "ma\\u{200b}in\\u{feff}"),
+            ("\u{2066}x\u{2069}", "\\u{2066}x\\u{2069}"),
+        ] {
+            assert_eq!(clean(raw), shown);
+        }
+    }
 }

@@ -12,18 +12,20 @@ use redlatch_link::transport::{Credentials, Dialer, Link, Tls};
 use redlatch_link::{PeerIdentity, Role, keys, world};
 use redlatch_node::config::read_genesis;
 use redlatch_proto::v1::leaf_at::At;
+use redlatch_types::checkpoint::Origin;
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::{Accepted, Event, Reply};
 use redlatch_types::receipt::{Receipt, verify_for};
 use redlatch_types::records::{
-    CausalEnvelopeV1, ChallengeRequestV1, ClientIdentityV1, GenesisV1, ProposalV1, StatusV1,
-    WithdrawalV1,
+    CausalEnvelopeV1, ChallengeRequestV1, ClientIdentityV1, GenesisV1, ProposalV1, RosterNode,
+    SovereignActionIntentV1, StatusV1, WithdrawalV1,
 };
 use redlatch_types::{
-    Bytes, Canonical, Digest, Envelope, EventId, Record, Refusal, Scope, Signed, SigningKey,
+    Bytes, Canonical, Digest, Envelope, EventId, NodeId, Record, Refusal, Scope, Signed, SigningKey,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::gate::hold_line::HoldLine;
 use crate::in_force::InForce;
 use crate::{Common, receipt};
 
@@ -131,6 +133,23 @@ impl Client {
         self.link("sentinel", Role::Sentinel, name, &self.sentinel)
     }
 
+    /// Whether the actuator, where the configuration names one, holds nothing that covers `intent`.
+    ///
+    /// # Errors
+    /// [`Failure`] if it does, or gives no answer `within` that time that permits.
+    pub(crate) async fn permits(
+        &self,
+        intent: &SovereignActionIntentV1,
+        within: Duration,
+    ) -> Result<(), Failure> {
+        if self.actuator.is_empty() {
+            return Ok(());
+        }
+        let line = HoldLine::new(&self.dialer, &self.genesis, &self.actuator)
+            .map_err(|what| Failure::new(ExitCode::Usage, format!("`actuator`: {what}")))?;
+        Ok(line.permits(intent, within).await?)
+    }
+
     /// A link to the actuator's hold line. Nothing is connected yet.
     ///
     /// # Errors
@@ -161,6 +180,28 @@ impl Client {
         let one =
             one.ok_or_else(|| Failure::new(ExitCode::Usage, format!("no node is called {name}")))?;
         Ok(Nodes::new(&self.dialer, std::slice::from_ref(one))?)
+    }
+
+    /// The pinned roster's voters. Every one must have an address: one left out could be the one that knows
+    /// of a RED.
+    ///
+    /// # Errors
+    /// [`Failure`] with the first that has none.
+    pub(crate) fn voters(&self) -> Result<Vec<(NodeId, &str)>, Failure> {
+        let named =
+            |node: &'_ RosterNode| self.members.iter().any(|it| it.name == node.name.as_str());
+        match self.genesis.roster.voters().find(|node| !named(node)) {
+            None => Ok(self
+                .genesis
+                .roster
+                .voters()
+                .map(|node| (node.node_id, node.name.as_str()))
+                .collect()),
+            Some(node) => Err(Failure::new(
+                ExitCode::Usage,
+                format!("`nodes.{}` is not set; every voter is asked", node.name),
+            )),
+        }
     }
 
     /// The same cluster over connections of its own.
@@ -227,11 +268,11 @@ impl Client {
         Ok(&self.authenticator)
     }
 
-    /// The event of a leaf, proven by the configured trust policy.
+    /// The event of a leaf, proven by the configured trust policy, and in which journal it stands.
     ///
     /// # Errors
     /// [`Failure`] if no majority vouches for it in time, or the proof does not hold.
-    pub(crate) async fn proven(&self, at: At) -> Result<Event, Failure> {
+    pub(crate) async fn proven(&self, at: At) -> Result<(Event, Origin), Failure> {
         let text = self.nodes.receipt(at, self.deadline).await?;
         let bad = |what: String| {
             Failure::new(
@@ -244,8 +285,9 @@ impl Client {
         let proof = Receipt::parse(text.as_bytes()).map_err(|error| bad(error.to_string()))?;
         let event = Event::from_canonical(&proof.leaf).map_err(|error| bad(error.to_string()))?;
         let demand = receipt::demand(Some(&event));
-        verify_for(&proof, &policy, demand).map_err(|error| bad(error.to_string()))?;
-        Ok(event)
+        let verified =
+            verify_for(&proof, &policy, demand).map_err(|error| bad(error.to_string()))?;
+        Ok((event, verified.origin))
     }
 
     /// A fresh signed status.

@@ -1,12 +1,16 @@
 //! `redlatch effect`: an enrolled effector claims an effect, makes it, and reports how it ended (DESIGN §5.7, §8).
 //!
 //! ```text
-//!   claim: proven marker ─▶ EffectClaim, applied ─▶ fresh statuses of all nodes ─▶ token: now make it
+//!   claim: proven marker ─▶ EffectClaim, applied ─▶ fresh statuses of all nodes, the actuator's beat
+//!                                                     └─▶ token: now make it
 //!   report: done, failed or outcome_unknown ─▶ the resource is free again
 //! ```
 //!
 //! The effect itself is the effector's: it hands the token to what it changes, which refuses any token that is
 //! not higher than the last. A claim repeated is the same claim: its key follows from the marker.
+//!
+//! No node is believed: the voters and how many are more than half follow from the pinned genesis, the
+//! history from the marker's receipt. A landing is a gate's, never an effector's.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,13 +26,12 @@ use redlatch_types::records::{
     CommitMarkerV1, EffectClaimV1, EffectOutcomeV1, OutcomeKind, PositiveAuthorityTransactionV1,
     SovereignActionIntentV1, Text,
 };
-use redlatch_types::{Bytes, Canonical, Digest, Envelope, IntentDigest};
+use redlatch_types::{Bytes, Canonical, Digest, Envelope, IntentDigest, NodeId};
 
 use crate::answer::{Claimed, Reported};
 use crate::client::{Client, Signer, another, random, refused};
 use crate::gate::core::status::{Judgement, Question, Waiting, judge};
 use crate::gate::core::token::Token;
-use crate::in_force::InForce;
 use crate::{Common, Done, output};
 
 /// How long a node may take to say that nothing stands against the effect.
@@ -60,15 +63,18 @@ pub(crate) enum EffectCommand {
 struct Committed {
     intent: SovereignActionIntentV1,
     marker: CommitMarkerV1,
+    /// History in which the marker is proven.
+    history: u64,
 }
 
 pub(crate) async fn run(command: &EffectCommand, common: &Common) -> Done {
     let client = Client::open(common, "gate")?;
-    let (signer, in_force) = client.signer().await?;
+    let (signer, _) = client.signer().await?;
     match command {
         EffectCommand::Claim { intent } => {
+            let voters = client.voters()?;
             let committed = Committed::find(&client, *intent).await?;
-            claim(&client, &signer, &in_force, *intent, &committed, common).await
+            claim(&client, &signer, &voters, *intent, &committed, common).await
         }
         EffectCommand::Report {
             intent,
@@ -94,7 +100,7 @@ impl Committed {
     /// Intent and marker; neither is believed without its proof.
     async fn find(client: &Client, digest: IntentDigest) -> Result<Committed, Failure> {
         let at = |key: IndexKey| At::IndexKey(key.to_bytes());
-        let frozen = client.proven(at(IndexKey::Frozen(digest))).await?;
+        let (frozen, _) = client.proven(at(IndexKey::Frozen(digest))).await?;
         let capability = match leaf(client, IndexKey::Authorized(digest)).await? {
             Event::Authorized(body) => body.capability_id,
             _ => return Err(not_committed()),
@@ -102,7 +108,7 @@ impl Committed {
         let id = PositiveAuthorityTransactionV1::id_of(&capability);
         // Looked for before its proof is waited for.
         leaf(client, IndexKey::Committed(id)).await?;
-        let committed = client.proven(at(IndexKey::Committed(id))).await?;
+        let (committed, origin) = client.proven(at(IndexKey::Committed(id))).await?;
         match (frozen, committed) {
             (Event::Frozen(found, _, intent, _), Event::Committed(marker))
                 if found == digest
@@ -112,9 +118,25 @@ impl Committed {
                 Ok(Committed {
                     intent: *intent,
                     marker: *marker,
+                    history: origin.history,
                 })
             }
             _ => Err(not_committed()),
+        }
+    }
+
+    /// Heads before and after, if the effect is an effector's to make.
+    fn swap(&self) -> Result<(&Bytes, &Bytes), Failure> {
+        let payload = &self.intent.payload;
+        let refuse = |text: String| Failure::new(ExitCode::Refused, text);
+        match (payload.land(), payload.swap()) {
+            (None, Some(swap)) => Ok(swap),
+            (Some(_), _) => Err(refuse("land is no effect of an effector".to_owned())
+                .hint("its gate claims it when the branch is pushed: redlatch land")),
+            (None, None) => {
+                let text = format!("{} has no effect outside the journal", payload.class());
+                Err(refuse(text).hint("nothing is to be done: it is in force"))
+            }
         }
     }
 
@@ -155,11 +177,12 @@ fn not_committed() -> Failure {
 async fn claim(
     client: &Client,
     signer: &Signer,
-    in_force: &InForce,
+    voters: &[(NodeId, &str)],
     intent: IntentDigest,
     committed: &Committed,
     common: &Common,
 ) -> Done {
+    let (old, new) = committed.swap()?;
     let claim = committed.claim();
     let scope = *client.status().await?.scope();
     let command = RawCommand::ClaimEffect(signer.seal(scope, &claim));
@@ -167,8 +190,15 @@ async fn claim(
         Accepted::EffectClaimed(marker) if marker == claim.marker => {}
         other => return Err(another(&other)),
     }
-    let token = free(client, in_force, intent, &claim).await?;
-    let (old, new) = committed.intent.payload.swap().ok_or_else(not_committed)?;
+    let token = Token {
+        history: committed.history,
+        marker: claim.marker,
+    };
+    client
+        .permits(&committed.intent, FRESH)
+        .await
+        .map_err(not_to_be_made)?;
+    free(client, voters, intent, token).await?;
     let answer = Claimed {
         intent: intent.to_string(),
         history: token.history.into(),
@@ -191,20 +221,23 @@ async fn claim(
     Ok(0)
 }
 
-/// Asks every node whether anything stands against the effect now: one stop denies, a majority permits.
+/// A stop that came after the claim: the effect is reported as failed, never made.
+fn not_to_be_made(mut failure: Failure) -> Failure {
+    failure.text = format!("claimed, and refused since: {}", failure.text);
+    failure.hint("do not make it; report it as failed: redlatch effect report")
+}
+
+/// Asks every voter whether anything stands against the effect now: one stop denies, a majority permits.
 async fn free(
     client: &Client,
-    in_force: &InForce,
+    voters: &[(NodeId, &str)],
     intent: IntentDigest,
-    claim: &EffectClaimV1,
-) -> Result<Token, Failure> {
+    token: Token,
+) -> Result<(), Failure> {
     let nonce = random();
-    let voters: Vec<_> = in_force.roster.voters().collect();
-    let asked = voters.iter().map(|node| async {
-        let status = client
-            .nodes
-            .status(node.name.as_str(), nonce, Some(intent), FRESH);
-        (node.node_id, status.await)
+    let asked = voters.iter().map(|(id, name)| async move {
+        let status = client.nodes.status(name, nonce, Some(intent), FRESH);
+        (*id, status.await)
     });
     let mut heard = BTreeMap::new();
     for (id, status) in futures::future::join_all(asked).await {
@@ -214,27 +247,18 @@ async fn free(
             heard.insert(id, status.record().clone());
         }
     }
-    let history = heard
-        .values()
-        .map(|it| it.history)
-        .max()
-        .unwrap_or_default();
-    let token = Token {
-        history,
-        marker: claim.marker,
-    };
+    let roster = &client.genesis.roster;
     let question = Question {
         token,
-        roster: in_force.roster.roster_epoch,
-        majority: in_force.roster.majority(),
+        roster: roster.roster_epoch,
+        majority: roster.majority(),
     };
-    let hint = "do not make it; report it as failed: redlatch effect report";
     match judge(&question, &heard, Waiting::Over) {
-        Judgement::Permit => Ok(token),
-        Judgement::Deny(why) => {
-            let text = format!("claimed, and refused since: {why}");
-            Err(Failure::new(ExitCode::Refused, text).hint(hint))
-        }
+        Judgement::Permit => Ok(()),
+        Judgement::Deny(why) => Err(not_to_be_made(Failure::new(
+            ExitCode::Refused,
+            why.to_string(),
+        ))),
         Judgement::Wait | Judgement::TooFew => {
             let (said, all) = (heard.len(), voters.len());
             let text = format!("claimed, but only {said} of {all} nodes say that it is free");

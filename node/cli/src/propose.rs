@@ -82,6 +82,7 @@ enum Change {
         /// The transaction.
         transaction: TransactionId,
         /// `done` or `failed`.
+        #[arg(value_parser = parse::resolution)]
         outcome: OutcomeKind,
         /// Head of the resource as it was found, hexadecimal.
         #[arg(long, value_name = "HEX", value_parser = hexadecimal, default_value = "")]
@@ -133,7 +134,11 @@ struct Promotion {
     #[arg(long, required_unless_present = "replaces")]
     subject: Option<SubjectId>,
     /// The grant that is raised by one tier; everything else stays.
-    #[arg(long, value_name = "GRANT")]
+    #[arg(
+        long,
+        value_name = "GRANT",
+        conflicts_with_all = ["subject", "role", "actions", "risks", "resources", "mode", "tier", "budget"]
+    )]
     replaces: Option<GrantId>,
     /// Role, for people.
     #[arg(long, default_value = "developer")]
@@ -190,7 +195,7 @@ struct Subject {
     /// What it is; kept by a rotation.
     #[arg(long, default_value = "agent")]
     kind: ActorKind,
-    /// Realms in which it may act; may be repeated.
+    /// Realms in which it may act; may be repeated. A rotation that names none keeps them.
     #[arg(long = "scope", value_name = "REALM")]
     scopes: Vec<Name>,
     /// The person whose client it is.
@@ -458,7 +463,10 @@ fn subject(
                 let text = format!("no subject is called {}", it.subject);
                 Failure::new(ExitCode::Usage, text)
             })?;
-            let rotated = identity(it, known.actor_kind, known.person_optional.clone());
+            let mut rotated = identity(it, known.actor_kind, known.person_optional.clone());
+            if it.scopes.is_empty() {
+                rotated.scopes.clone_from(&known.scopes);
+            }
             SubjectPayload::Rotate(rotated)
         }
         SubjectChange::Revoke { subject } => SubjectPayload::Revoke(subject.clone()),

@@ -3,6 +3,8 @@
 //! It counts like one made of hardware: the counter is on the disk before an answer leaves the process, so a
 //! copy of the file shows itself by a counter that does not go up.
 
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rand_core::RngCore;
@@ -12,6 +14,7 @@ use redlatch_link::file::{self, Access};
 use redlatch_types::records::{ActionClass, AttestationClass, HumanKeyV1, Text};
 use redlatch_types::{Bytes, Digest, SubjectId};
 use serde::{Deserialize, Serialize};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Its name in a person's folder.
 pub(crate) const FILE: &str = "authenticator.toml";
@@ -19,8 +22,8 @@ pub(crate) const FILE: &str = "authenticator.toml";
 /// Bytes of a credential's id.
 const CREDENTIAL_ID_LEN: usize = 16;
 
-/// The file.
-#[derive(Clone, Serialize, Deserialize)]
+/// The file. Wiped when it is let go.
+#[derive(Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
 #[serde(deny_unknown_fields)]
 struct Stored {
     /// Whose it is.
@@ -46,8 +49,8 @@ pub(crate) fn create(
     rng.fill_bytes(&mut credential_id);
     // Of 2^256 values fewer than 2^225 are no scalar of P-256.
     let (secret, authenticator) = loop {
-        let mut secret = [0; 32];
-        rng.fill_bytes(&mut secret);
+        let mut secret = Zeroizing::new([0; 32]);
+        rng.fill_bytes(&mut *secret);
         if let Ok(made) = SoftAuthenticator::es256(&secret, credential_id.clone(), 0) {
             break (secret, made);
         }
@@ -55,7 +58,7 @@ pub(crate) fn create(
     let stored = Stored {
         person: person.to_string(),
         credential_id: hex::encode(&credential_id),
-        secret: hex::encode(secret),
+        secret: hex::encode(*secret),
         counter: 0,
     };
     file::create_file(file, print(&stored)?.as_bytes(), Access::Private)?;
@@ -103,11 +106,12 @@ pub(super) fn answer(
     origin: &str,
     challenge: &Digest,
 ) -> Result<SoftAssertion, Failure> {
+    let _alone = Alone::with(file)?;
     let mut stored = read(file)?;
     let bad = |error: &dyn std::fmt::Display| broken(file, error);
     let id = hex::decode(&stored.credential_id).map_err(|error| bad(&error))?;
-    let mut secret = [0; 32];
-    hex::decode_to_slice(&stored.secret, &mut secret).map_err(|error| bad(&error))?;
+    let mut secret = Zeroizing::new([0; 32]);
+    hex::decode_to_slice(&stored.secret, &mut *secret).map_err(|error| bad(&error))?;
     let made = SoftAuthenticator::es256(&secret, id, stored.counter);
     let mut authenticator = made.map_err(|error| bad(&error))?;
     let answer = authenticator.assert(rp_id, origin, challenge);
@@ -116,14 +120,42 @@ pub(super) fn answer(
     Ok(answer)
 }
 
+/// Other answers of the same authenticator wait as long as this lives: two at once would carry one counter,
+/// and the later would be taken for a copy's.
+struct Alone {
+    _lock: File,
+}
+
+impl Alone {
+    fn with(file: &Path) -> Result<Alone, Failure> {
+        let path = file::beside(file, ".lock");
+        let locked = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|lock| lock.lock().map(|()| lock));
+        match locked {
+            Ok(lock) => Ok(Alone { _lock: lock }),
+            Err(error) => {
+                let text = format!("cannot lock {}: {error}", path.display());
+                Err(Failure::new(ExitCode::Error, text))
+            }
+        }
+    }
+}
+
 fn read(file: &Path) -> Result<Stored, Failure> {
     let bytes = file::read_private(file)?;
     let text = std::str::from_utf8(&bytes).map_err(|error| broken(file, &error))?;
     toml::from_str(text).map_err(|error| broken(file, &error))
 }
 
-fn print(stored: &Stored) -> Result<String, Failure> {
-    toml::to_string(stored).map_err(|error| Failure::new(ExitCode::Error, error.to_string()))
+fn print(stored: &Stored) -> Result<Zeroizing<String>, Failure> {
+    toml::to_string(stored)
+        .map(Zeroizing::new)
+        .map_err(|error| Failure::new(ExitCode::Error, error.to_string()))
 }
 
 fn broken(file: &Path, error: &dyn std::fmt::Display) -> Failure {
@@ -133,6 +165,8 @@ fn broken(file: &Path, error: &dyn std::fmt::Display) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use redlatch_link::world;
 
     use super::*;
@@ -156,6 +190,20 @@ mod tests {
             assert_eq!(answer.authenticator_data[33..37], u32::to_be_bytes(counter));
             assert_eq!(read(&file).expect("read").counter, counter);
         }
+        // Together as well: no counter stands in two answers.
+        let answers = std::thread::scope(|scope| {
+            let ask = || answer(&file, "localhost", "https://localhost", &challenge);
+            let asked: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+            let counter = |it: SoftAssertion| it.authenticator_data[33..37].to_vec();
+            let answered = asked.into_iter().map(|it| it.join().expect("no panic"));
+            answered
+                .map(|it| counter(it.expect("answered")))
+                .collect::<BTreeSet<_>>()
+        });
+        assert_eq!(
+            answers,
+            (4..12).map(|n: u32| n.to_be_bytes().to_vec()).collect()
+        );
         std::fs::write(&file, "person = 1").expect("written");
         assert!(answer(&file, "localhost", "https://localhost", &challenge).is_err());
     }

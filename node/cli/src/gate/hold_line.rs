@@ -7,6 +7,8 @@
 //!
 //! No answer is no permission. A held scope is for good as far as this push goes; silence may pass.
 
+use std::time::Duration;
+
 use redlatch_journal::IndexKey;
 use redlatch_link::transport::{self, Dialer, Failed, Link};
 use redlatch_link::world::{self, Monotonic};
@@ -53,6 +55,32 @@ impl HoldLine {
             organism,
         })
     }
+
+    /// Asks whether the actuator holds nothing that covers `intent`, and hears the sentinel.
+    ///
+    /// # Errors
+    /// [`GateError::Refused`] if the intent's scope is held, [`GateError::Unavailable`] if there is no answer
+    /// `within` that time that permits.
+    pub(crate) async fn permits(
+        &self,
+        intent: &SovereignActionIntentV1,
+        within: Duration,
+    ) -> Result<(), GateError> {
+        let nonce = nonce();
+        let request = v1::PermitRequest {
+            nonce: nonce.0.to_vec(),
+        };
+        let (channel, introduction) = (self.link.channel(), self.link.introduction());
+        let mut client = HoldLineClient::with_interceptor(channel, introduction);
+        let answer = match world::timeout(within, client.permit(request)).await {
+            Ok(Ok(answer)) => answer.into_inner(),
+            Ok(Err(status)) => return Err(silent(&status)),
+            Err(late) => return Err(missing(&late.to_string())),
+        };
+        let beat = own_beat(&self.key, &self.organism, &answer.permit_beat, nonce);
+        let beat = beat.ok_or_else(|| missing("the answer is not the actuator's own"))?;
+        judge(&beat, intent)
+    }
 }
 
 /// The beat in these bytes, if the actuator of this organism signed it for this nonce.
@@ -85,21 +113,8 @@ impl Gate {
             _ => return Err(Refusal::UnknownIntent.into()),
         };
         let asked = Monotonic::now();
-        let nonce = nonce();
-        let request = v1::PermitRequest {
-            nonce: nonce.0.to_vec(),
-        };
-        let (channel, introduction) = (line.link.channel(), line.link.introduction());
-        let mut client = HoldLineClient::with_interceptor(channel, introduction);
-        let answer = world::timeout(self.freshness, client.permit(request)).await;
-        let answer = match answer {
-            Ok(Ok(answer)) => answer.into_inner(),
-            Ok(Err(status)) => return Err(silent(&status)),
-            Err(late) => return Err(missing(&late.to_string())),
-        };
-        let beat = own_beat(&line.key, &line.organism, &answer.permit_beat, nonce);
-        let beat = beat.ok_or_else(|| missing("the answer is not the actuator's own"))?;
-        judge(&beat, &intent).map(|()| Some(asked))
+        line.permits(&intent, self.freshness).await?;
+        Ok(Some(asked))
     }
 }
 

@@ -11,7 +11,7 @@
 
 pub(crate) mod config;
 pub(crate) mod core;
-mod hold_line;
+pub(crate) mod hold_line;
 mod hooks;
 mod install;
 mod journal;

@@ -1,6 +1,6 @@
 //! Values of `redlatch propose` as they are written on the command line.
 
-use redlatch_types::records::{ResourceScope, Text};
+use redlatch_types::records::{OutcomeKind, ResourceScope, Text};
 use redlatch_types::{Bytes, Name, PublicKey};
 
 /// Bytes in hexadecimal.
@@ -25,6 +25,14 @@ pub(super) fn scope(text: &str) -> Result<ResourceScope, String> {
     })
 }
 
+/// How a person says that an effect ended; that nobody knows is what they are asked about.
+pub(super) fn resolution(text: &str) -> Result<OutcomeKind, String> {
+    match text.parse() {
+        Ok(OutcomeKind::OutcomeUnknown) | Err(_) => Err("it is `done` or `failed`".to_owned()),
+        Ok(outcome) => Ok(outcome),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +43,13 @@ mod tests {
         let scope = scope("demo:refs/heads/").expect("a scope");
         assert_eq!(scope.repository.as_str(), "demo");
         assert_eq!(scope.ref_prefix.as_str(), "refs/heads/");
+    }
+
+    #[test]
+    fn nobody_resolves_an_effect_by_saying_that_it_is_unknown() {
+        assert_eq!(resolution("done"), Ok(OutcomeKind::Done));
+        assert_eq!(resolution("failed"), Ok(OutcomeKind::Failed));
+        assert!(resolution("outcome_unknown").is_err() && resolution("").is_err());
     }
 
     #[test]
