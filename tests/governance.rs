@@ -227,11 +227,10 @@ fn a_release_is_promoted_by_a_person_claimed_by_its_effector_and_never_twice() {
     let lines = config.lines().filter(|line| !line.starts_with("n3 = "));
     let without = lines.collect::<Vec<_>>().join("\n");
     assert_ne!(without.lines().count(), config.lines().count(), "{config}");
-    let file = organism.place().join("clients/gate/two.toml");
-    std::fs::write(&file, without).expect("writable");
-    let file = file.display().to_string();
-    let partly = ["--config", &file, "effect", "claim", &last];
-    let partly = organism.tool_as("gate", &effector, &partly);
+    let folder = organism.place().join("clients/two");
+    std::fs::create_dir(&folder).expect("writable");
+    std::fs::write(folder.join("client.toml"), without).expect("writable");
+    let partly = organism.tool_as("two", &effector, &["effect", "claim", &last]);
     partly.says(2, &["every voter is asked"]);
     // What was committed before a stop is not made after it.
     let order = ["red", "raise", "--scope", "everything", "--reason", "drill"];
