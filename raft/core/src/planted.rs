@@ -123,6 +123,10 @@ redlatch_types::planted_bugs! {
         AmendmentApprovesItself,
         /// What a quorum ratified is called human.
         QuorumCalledHuman,
+        /// A change may leave nobody who could decide.
+        NobodyLeft,
+        /// An amendment may be over when it comes.
+        EndedOnArrival,
         /// Anybody has another person asked.
         AnybodyAsks,
         /// A node gives its vote up where it cannot get it back.

@@ -283,6 +283,13 @@ fn a_key_that_is_revoked_or_does_not_reach_so_far_asks_nobody() {
 #[test]
 fn a_key_that_the_kernel_no_longer_trusts_asks_nobody() {
     let mut world = World::new();
+    // Somebody has a key on hardware, or the act would leave nobody who decides.
+    let hardware = HumanKeyV1 {
+        attestation_class: AttestationClass::Hardware,
+        ..human_key("bob", 70)
+    };
+    let enrol = KeyPayload::Enrol(hardware);
+    world.make_change(ActionPayload::KeyChange(Box::new(enrol)));
     let act = root_act(&world, |act| {
         act.kernel.human_attestation_classes = vec![AttestationClass::Hardware];
     });

@@ -11,6 +11,7 @@ mod chain;
 mod changed;
 mod changes;
 mod codec;
+mod deciders;
 mod empty;
 mod ends;
 mod explore;

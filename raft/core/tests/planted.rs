@@ -4,7 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use redlatch_journal::planted::Bug;
 
-use super::{authorize, bindings, governance, human, invariants, laws, positive, red, root};
+use super::{
+    authorize, bindings, deciders, governance, human, invariants, laws, positive, red, root,
+};
 
 /// The test that notices this bug.
 fn noticed_by(bug: Bug) -> fn() {
@@ -122,6 +124,8 @@ fn noticed_by(bug: Bug) -> fn() {
         Bug::AmendmentApprovesItself => {
             laws::m1_i16_an_amendment_has_no_say_in_its_own_decision
         }
+        Bug::NobodyLeft => deciders::no_change_leaves_an_organism_that_nobody_can_decide_for,
+        Bug::EndedOnArrival => deciders::no_amendment_is_over_when_it_comes,
         Bug::AnybodyAsks => human::fault_094_nobody_uses_up_the_questions_of_another_person,
         Bug::RejoinedTooEarly => root::no_node_loses_its_vote_where_it_cannot_get_it_back,
         Bug::QuorumCalledHuman => authorize::m1_l16_a_quorum_decision_is_labelled_quorum_ratified,
@@ -187,6 +191,8 @@ fn breaks(bug: Bug) -> &'static [&'static str] {
         | Bug::UnreadableRedIgnored
         | Bug::RedLatchedAgain
         | Bug::RepeatRefused
+        | Bug::NobodyLeft
+        | Bug::EndedOnArrival
         | Bug::AnybodyAsks
         | Bug::RejoinedTooEarly => &[],
     }

@@ -110,6 +110,16 @@ fn names_every_ground(state: &Authority, reset: &ResetPayload) -> bool {
     all_live && (none_left || Bug::ResetForgetsGrounds.planted())
 }
 
+/// What persons may do though the constitution has ended: open what is frozen, and put another
+/// in its place. Nothing else would ever end that state.
+fn leads_out(intent: &SovereignActionIntentV1) -> bool {
+    intent.required_authority_variant == AuthorityVariant::Human
+        && matches!(
+            intent.payload,
+            ActionPayload::ConstitutionAmend(_) | ActionPayload::ResetFrozen(_)
+        )
+}
+
 /// Refuses an intent whose governance is not the one that was frozen with it, whose parties
 /// are no longer enrolled, or whose grant has ended (M1-I27, M1-L13).
 pub(super) fn still_authorised(state: &Authority, intent: &Intent) -> Result<(), Refusal> {
@@ -137,7 +147,8 @@ pub(super) fn still_authorised(state: &Authority, intent: &Intent) -> Result<(),
         .constitution
         .expires_at_optional
         .is_some_and(|end| now >= end);
-    if constitution_ended && !Bug::EndedConstitutionServes.planted() {
+    let ended = constitution_ended && !leads_out(i);
+    if ended && !Bug::EndedConstitutionServes.planted() {
         return Err(Refusal::Expired);
     }
     let parties = [

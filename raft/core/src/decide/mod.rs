@@ -7,6 +7,7 @@
 mod activate;
 mod authorize;
 mod client;
+mod deciders;
 mod effect;
 mod effects;
 mod fence;

@@ -3,20 +3,18 @@
 //! Asked when the intent is frozen, and again at PREPARE, at COMMIT and, for what takes effect
 //! inside the journal, at its activation: what was lawful once is not lawful for ever.
 
-use std::collections::BTreeSet;
-
 use redlatch_types::limits::{
     CREDENTIAL_ID_LEN_MAX, GRANTS_MAX, HUMAN_KEYS_MAX, SCOPES_MAX, SUBJECTS_MAX,
 };
 use redlatch_types::records::{
-    ActionPayload, ActorKind, AutonomyGrantV1, ClientIdentityV1, GrantPayload, HumanKeyV1,
-    KeyPayload, LandPayload, ModePayload, ORGANISM_REALM, OutcomeKind, PromotionPayload,
-    ResolvePayload, SubjectPayload, SwapPayload, Tier,
+    ActionPayload, ActorKind, AutonomyGrantV1, ClientIdentityV1, ConstitutionV1, GrantPayload,
+    HumanKeyV1, KeyPayload, LandPayload, ModePayload, ORGANISM_REALM, OutcomeKind,
+    PromotionPayload, ResolvePayload, SubjectPayload, SwapPayload, Tier,
 };
 use redlatch_types::sign::check_key;
-use redlatch_types::{Digest, HumanKeyId, PublicKey, Refusal, SubjectId};
+use redlatch_types::{Digest, HumanKeyId, PublicKey, Refusal};
 
-use super::{roster, terms};
+use super::{deciders, roster, terms};
 use crate::authority::{Authority, EffectStage, Governance, TransactionStage};
 use crate::planted::Bug;
 use crate::webauthn::CredentialKey;
@@ -35,7 +33,11 @@ pub(super) fn lawful(
         | ActionPayload::BlockArchive(swap)
         | ActionPayload::ExternalEffect(swap) => return swappable(swap),
         ActionPayload::ConstitutionAmend(amend) => {
-            terms::amendment_holds(governance, &amend.constitution)
+            let next = &amend.constitution;
+            terms::amendment_holds(governance, next)
+                && (lasts(state, next) || Bug::EndedOnArrival.planted())
+                && (deciders::remain(governance, &governance.kernel, next, |_| true)
+                    || Bug::NobodyLeft.planted())
         }
         ActionPayload::ModeActivate(mode) => return mode_may_follow(governance, mode),
         ActionPayload::GrantChange(change) => {
@@ -56,6 +58,13 @@ pub(super) fn lawful(
         ActionPayload::ResolveEffect(resolve) => return resolvable(state, resolve),
     };
     holds.then_some(()).ok_or(Refusal::KernelFloor)
+}
+
+/// Whether a constitution would still be in force once it is: nothing but its successor could
+/// end one that has ended.
+fn lasts(state: &Authority, next: &ConstitutionV1) -> bool {
+    let from = next.effective_at.max(state.clock.state_time);
+    next.expires_at_optional.is_none_or(|end| end > from)
 }
 
 fn landable(land: &LandPayload) -> Result<(), Refusal> {
@@ -193,9 +202,18 @@ fn subject_may_change(
         }
         SubjectPayload::Revoke(subject) => {
             governance.enrolled(subject).ok_or(Refusal::WrongState)?;
-            (*subject != proposer.subject_id)
-                .then_some(())
-                .ok_or(Refusal::SelfAuthorization)
+            if *subject == proposer.subject_id {
+                return Err(Refusal::SelfAuthorization);
+            }
+            let (kernel, constitution) = (&governance.kernel, &governance.constitution);
+            // A subject without keys takes nobody's say: it may go though few are left.
+            let decides = live_keys(governance).any(|key| key.subject_id == *subject);
+            let stays = |key: &HumanKeyV1| key.subject_id != *subject;
+            (!decides
+                || deciders::remain(governance, kernel, constitution, stays)
+                || Bug::NobodyLeft.planted())
+            .then_some(())
+            .ok_or(Refusal::KernelFloor)
         }
     }
 }
@@ -247,12 +265,9 @@ fn key_may_change(
         }
         KeyPayload::Revoke(old) => {
             live_key(governance, old)?;
-            // An organism that nobody can decide for any more could never be reset.
-            let left: BTreeSet<&SubjectId> = live_keys(governance)
-                .filter(|k| k.id() != *old)
-                .map(|k| &k.subject_id)
-                .collect();
-            let enough = left.len() as u64 >= governance.constitution.human_approvals_required;
+            let (kernel, constitution) = (&governance.kernel, &governance.constitution);
+            let stays = |key: &HumanKeyV1| key.id() != *old;
+            let enough = deciders::remain(governance, kernel, constitution, stays);
             (enough || Bug::LastKeyRevoked.planted())
                 .then_some(())
                 .ok_or(Refusal::KernelFloor)

@@ -11,7 +11,7 @@ use redlatch_types::records::{
 use redlatch_types::{Refusal, Signed};
 
 use super::fence::{Target, fence};
-use super::{Decision, governance, in_scope, roster, signed_by, terms};
+use super::{Decision, deciders, governance, in_scope, roster, signed_by, terms};
 use crate::authority::{Authority, Governance};
 use crate::planted::Bug;
 use crate::registry::{FEATURE_LEVEL, ROSTER_LEVEL};
@@ -49,6 +49,7 @@ fn sound(state: &Authority, governance: &Governance, act: &RootActV1) -> bool {
         kernel: act.kernel.clone(),
         ..governance.clone()
     };
+    let constitution = constitution_after(governance, act);
     terms::floors_hold(&act.kernel, governance.kind)
         && terms::pins_match(&act.kernel, roster)
         && roster.roster_epoch == governance.roster.roster_epoch.next()
@@ -58,7 +59,9 @@ fn sound(state: &Authority, governance: &Governance, act: &RootActV1) -> bool {
         && roster::verifiers_are_numbered(&roster.verifiers)
         && roster::keys_are_distinct(&next, roster)
         && roster::names(roster).len() == roster.nodes.len() + VERIFIER_SEATS + 2
-        && terms::constitution_holds(&constitution_after(governance, act), &act.kernel, roster)
+        && terms::constitution_holds(&constitution, &act.kernel, roster)
+        && (deciders::remain(governance, &act.kernel, &constitution, |_| true)
+            || Bug::NobodyLeft.planted())
         && (act.old_outbox_root_optional.is_some() == replaced)
         && act
             .old_outbox_root_optional

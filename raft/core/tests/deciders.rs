@@ -1,0 +1,100 @@
+//! No change takes the last way out: somebody can always still decide, and a constitution that has
+//! ended is followed by another.
+
+use redlatch_types::records::*;
+use redlatch_types::*;
+
+use super::world::*;
+
+fn revoked(subject: &str) -> ActionPayload {
+    ActionPayload::SubjectChange(Box::new(SubjectPayload::Revoke(id(subject))))
+}
+
+#[test]
+pub(super) fn no_change_leaves_an_organism_that_nobody_can_decide_for() {
+    let mut world = World::new();
+    type Change = fn(&mut ConstitutionV1);
+    let amendments: [(&str, Change); 3] = [
+        ("more persons than there are", |c| {
+            c.human_approvals_required = 3
+        }),
+        ("credentials of another party", |c| {
+            c.webauthn_rp_id = Text::lossy("elsewhere.test");
+        }),
+        ("nowhere to be asked", |c| c.webauthn_origins.clear()),
+    ];
+    for (what, change) in amendments {
+        let amendment = world.amended(change);
+        assert_eq!(
+            world.refused_change(amendment),
+            Refusal::KernelFloor,
+            "{what}"
+        );
+    }
+    // A kernel that takes keys on hardware only: none of the persons has one.
+    let act = root_act(&world, |act| {
+        act.kernel.human_attestation_classes = vec![AttestationClass::Hardware];
+    });
+    assert_eq!(
+        world.refused(sealed_root_act(&world, &act, ROOT)),
+        Refusal::KernelFloor
+    );
+    // Two persons of two are asked for: neither may go, nor lose the only key.
+    let both = world.amended(|c| c.human_approvals_required = 2);
+    world.make_change(both);
+    for person in ["alice", "bob"] {
+        assert_eq!(
+            world.refused_change(revoked(person)),
+            Refusal::KernelFloor,
+            "{person}"
+        );
+    }
+    let key = KeyPayload::Revoke(human_key("bob", DEPUTY).id());
+    let key = ActionPayload::KeyChange(Box::new(key));
+    assert_eq!(world.refused_change(key), Refusal::KernelFloor);
+    // Who decides nothing may go, and a person once one is enough.
+    world.freeze_change(revoked("agent"));
+    let mut world = World::new();
+    world.make_change(revoked("bob"));
+    assert_eq!(world.refused_change(revoked("alice")), Refusal::KernelFloor);
+}
+
+#[test]
+pub(super) fn no_amendment_is_over_when_it_comes() {
+    let mut world = World::new();
+    let now = world.now();
+    for end in [0, now - 1, now] {
+        let over = world.amended(|c| c.expires_at_optional = Some(end));
+        assert_eq!(world.refused_change(over), Refusal::KernelFloor, "{end}");
+    }
+    let later = world.amended(|c| {
+        c.effective_at += MINUTE;
+        c.expires_at_optional = Some(c.effective_at);
+    });
+    assert_eq!(world.refused_change(later), Refusal::KernelFloor);
+    let lasts = world.amended(|c| c.expires_at_optional = Some(now + MINUTE));
+    world.freeze_change(lasts);
+}
+
+/// Past its end nothing goes on, but persons may put another constitution in its place; a policy
+/// or a quorum may not.
+#[test]
+fn m1_l13_persons_follow_up_a_constitution_that_has_ended() {
+    let mut world = World::new();
+    let end = world.now() + 10 * MINUTE;
+    let ends = world.amended(|c| c.expires_at_optional = Some(end));
+    world.make_change(ends);
+    world.tick(end);
+    let change = revoke(&world, "other");
+    let digest = world.freeze_change(change);
+    let mut bob = bob();
+    let challenge = world.challenge(digest, &bob);
+    let approval = world.approve(challenge, &mut bob);
+    let decided = world.human_authorization(digest, vec![approval]);
+    assert_eq!(world.refused(decided), Refusal::Expired);
+    let next = world.amended(|c| c.expires_at_optional = None);
+    world.make_change(next);
+    assert_eq!(world.governance().constitution.expires_at_optional, None);
+    let change = revoke(&world, "other");
+    world.make_change(change);
+}
