@@ -131,6 +131,7 @@ pub const fn brings(role: Role) -> &'static [Kind] {
             Kind::Withdraw,
             Kind::OpenChallenge,
             Kind::RaiseFeatureLevel,
+            Kind::RootAct,
         ],
         Role::Gate => &[Kind::ClaimEffect, Kind::ReportOutcome],
         Role::Verifier => &[Kind::ActivateQuorumKey],
@@ -197,7 +198,7 @@ mod tests {
         (Kind::AuthorizeHuman, "........"),
         (Kind::AuthorizePolicy, "........"),
         (Kind::Activate, "........"),
-        (Kind::RootAct, "........"),
+        (Kind::RootAct, "......x."),
         (Kind::RaiseFeatureLevel, "......x."),
         (Kind::Rejoin, "........"),
     ];

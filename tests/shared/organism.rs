@@ -175,6 +175,13 @@ impl Organism {
         self.wait_ready(name);
     }
 
+    /// Waits until a process that still runs has ended of itself, not well.
+    pub fn ends(&mut self, name: &str) {
+        let mut process = self.running.remove(name).expect("it runs");
+        let status = process.wait(&format!("{name} ends"));
+        assert_ne!(status.code(), Some(0), "{name}: {}", process.output());
+    }
+
     /// Asks a process to stop and waits until it has.
     pub fn stop(&mut self, name: &str) {
         let mut process = self.running.remove(name).expect("it runs");

@@ -7,13 +7,14 @@ use redlatch_proto::v1;
 use redlatch_types::event::Ground;
 use redlatch_types::records::{
     ActionClass, ActorKind, AutonomyEpochV1, AutonomyGrantV1, ClientIdentityV1, ConstitutionV1,
-    HumanKeyV1, RosterV1,
+    HumanKeyV1, RosterV1, SafetyKernelV1,
 };
 use redlatch_types::{Canonical, Name, NotCanonical, SubjectId};
 
 /// Everything in force.
 #[derive(Clone, Debug)]
 pub(crate) struct InForce {
+    pub(crate) kernel: SafetyKernelV1,
     pub(crate) constitution: ConstitutionV1,
     pub(crate) roster: RosterV1,
     pub(crate) epoch: AutonomyEpochV1,
@@ -22,6 +23,8 @@ pub(crate) struct InForce {
     pub(crate) grants: Vec<(AutonomyGrantV1, u64)>,
     pub(crate) human_keys: Vec<HumanKeyV1>,
     pub(crate) grounds: Vec<Ground>,
+    /// Acts of the root so far.
+    pub(crate) root_acts: u64,
 }
 
 impl InForce {
@@ -36,6 +39,7 @@ impl InForce {
                 Ok((grant, it.committed))
             });
             Ok(InForce {
+                kernel: SafetyKernelV1::from_canonical(&answer.kernel)?,
                 constitution: ConstitutionV1::from_canonical(&answer.constitution)?,
                 roster: RosterV1::from_canonical(&answer.roster)?,
                 epoch: AutonomyEpochV1::from_canonical(&answer.epoch)?,
@@ -43,6 +47,7 @@ impl InForce {
                 grants: grants.collect::<Result<_, NotCanonical>>()?,
                 human_keys: all(&answer.human_keys)?,
                 grounds: all(&answer.grounds)?,
+                root_acts: answer.root_acts,
             })
         };
         read().map_err(|fault| {

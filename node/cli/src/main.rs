@@ -35,6 +35,7 @@ mod output;
 mod propose;
 mod receipt;
 mod red;
+mod root;
 mod status;
 mod tail;
 mod watch;
@@ -125,6 +126,11 @@ enum Command {
     Constitution,
     /// Raise the feature level to what every node's build carries.
     RaiseLevel,
+    /// Draft, sign and bring an act of the offline root.
+    Root {
+        #[command(subcommand)]
+        command: root::RootCommand,
+    },
     /// Claim an effect and report its outcome, as an enrolled effector.
     Effect {
         #[command(subcommand)]
@@ -216,6 +222,7 @@ async fn run(arguments: Arguments) -> Done {
         Command::Governance => governance::run(&common).await,
         Command::Constitution => propose::constitution::show(&common).await,
         Command::RaiseLevel => propose::level::run(&common).await,
+        Command::Root { command } => root::run(&command, &common).await,
         Command::Effect { command } => effect::run(&command, &common).await,
         Command::Land(arguments) => land::run(&arguments, &common).await,
         Command::Gate { command } => gate::run(&command, &common).await,

@@ -191,3 +191,54 @@ fn a_person_sees_every_key_of_a_node_and_of_a_verifier() {
         &changes,
     );
 }
+
+#[test]
+fn the_root_sees_every_term_of_its_act() {
+    let world = World::new();
+    let act = root_act(&world, |_| {});
+    let changes: [fn(&mut RootActV1); 33] = [
+        |a| a.number += 1,
+        |a| a.previous_kernel_digest = digest("other"),
+        |a| a.reason = Text::lossy("another"),
+        |a| a.old_outbox_root_optional = None,
+        |a| a.kernel.kernel_id = id("other"),
+        |a| a.kernel.verifier_binary_digest = digest("other"),
+        |a| a.kernel.canonicalization_version += 1,
+        |a| a.kernel.pinned_external_root_key = key(99).public_key(),
+        |a| a.kernel.verified_boot_policy_digest = digest("other"),
+        |a| a.kernel.immutable_invariants_digest = digest("other"),
+        |a| a.kernel.minimum_verifier_seats += 1,
+        |a| a.kernel.minimum_quorum_threshold += 1,
+        |a| a.kernel.minimum_failure_domains += 1,
+        |a| a.kernel.proposer_executor_nonvoting ^= true,
+        |a| a.kernel.sentinel_required_and_nonvoting ^= true,
+        |a| a.kernel.sentinel_red_absolute_veto ^= true,
+        |a| a.kernel.sentinel_outbox_antirollback_required ^= true,
+        |a| a.kernel.sentinel_identity_binary_policy_digest = digest("other"),
+        |a| a.kernel.safety_actuator_identity_binary_policy_digest = digest("other"),
+        |a| a.kernel.required_sentinel_unavailable_fail_closed ^= true,
+        |a| a.kernel.human_attestation_classes.clear(),
+        |a| a.roster.roster_epoch = a.roster.roster_epoch.next(),
+        |a| a.roster.nodes[0].log_key = key(99).public_key(),
+        |a| a.roster.verifiers[0].vote_key = key(99).public_key(),
+        |a| a.roster.sentinel.name = id("other"),
+        |a| a.roster.sentinel.key = key(99).public_key(),
+        |a| a.roster.sentinel.builds_digest = digest("other"),
+        |a| a.roster.sentinel.policy_digest = digest("other"),
+        |a| a.roster.actuator.name = id("other"),
+        |a| a.roster.actuator.key = key(99).public_key(),
+        |a| a.roster.actuator.builds_digest = digest("other"),
+        |a| a.roster.actuator.policy_digest = digest("other"),
+        |a| a.roster.nodes.truncate(2),
+    ];
+    let before = root_act_text(&act);
+    for (n, change) in changes.iter().enumerate() {
+        let mut other = act.clone();
+        change(&mut other);
+        assert_ne!(before, root_act_text(&other), "change {n}");
+    }
+}
+
+fn root_act_text(act: &RootActV1) -> String {
+    redlatch_journal::summary::root_act(act)
+}

@@ -1,4 +1,4 @@
-//! Answers about what is in force: `governance`.
+//! Answers about what is in force, `governance`, and acts of the root.
 
 use serde::{Deserialize, Serialize};
 
@@ -55,4 +55,26 @@ pub(crate) struct GovernedKey {
 pub(crate) struct GovernedGround {
     pub(crate) ground: Decimal,
     pub(crate) cause: String,
+}
+
+/// `root draft`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Drafted {
+    pub(crate) act: Decimal,
+    pub(crate) file: String,
+}
+
+/// `root sign`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Signed {
+    pub(crate) act: Decimal,
+    pub(crate) by: String,
+    pub(crate) file: String,
+}
+
+/// `root bring`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Acted {
+    pub(crate) act: Decimal,
+    pub(crate) kernel: String,
 }

@@ -29,7 +29,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub(crate) use cluster::{Bench, Made, Node, Process, Running, State, Status};
 pub(crate) use event::{Leaf, Told};
 pub(crate) use governance::{
-    Governed, GovernedGrant, GovernedGround, GovernedKey, GovernedSubject,
+    Acted, Drafted, Governed, GovernedGrant, GovernedGround, GovernedKey, GovernedSubject, Signed,
 };
 pub(crate) use intent::{
     Approved, Attested, Claimed, Decision, Drawn, Finding, Installed, Landed, Level, NewKey,
@@ -90,9 +90,9 @@ macro_rules! answers {
 }
 
 answers![
-    Approved, Attested, Bench, Claimed, Drawn, Governed, Installed, Invalid, Landed, Leaf, Level,
-    Made, NewKey, OpenClaims, Post, Proof, Proposed, Raised, Reported, Running, Shown, Status,
-    Stop, Submitted, Valid,
+    Acted, Approved, Attested, Bench, Claimed, Drafted, Drawn, Governed, Installed, Invalid,
+    Landed, Leaf, Level, Made, NewKey, OpenClaims, Post, Proof, Proposed, Raised, Reported,
+    Running, Shown, Signed, Status, Stop, Submitted, Valid,
 ];
 
 #[cfg(test)]

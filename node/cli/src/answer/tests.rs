@@ -252,6 +252,9 @@ structures! {
     Governed {
         mode, autonomy_epoch, constitution_epoch, roster_epoch, persons_required, subjects, grants, human_keys, grounds
     }
+    Acted { act, kernel }
+    Drafted { act, file }
+    Signed { act, by, file }
     GovernedSubject { subject, kind, scopes, person, revoked }
     GovernedGrant { grant, subject, tier, mode, actions, budget, committed, expires_at }
     GovernedKey { key, person, class, revoked }
@@ -366,7 +369,7 @@ fn fault_050_every_answer_reads_back_as_it_was_written() {
     visit_all(&mut EveryAnswer(|name: &str, _: &Value, _: &Samples| {
         seen.insert(name.to_owned());
     }));
-    assert_eq!(seen.len(), 25, "{seen:?}");
+    assert_eq!(seen.len(), 28, "{seen:?}");
 }
 
 #[test]

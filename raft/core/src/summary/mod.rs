@@ -10,7 +10,8 @@ mod terms;
 use std::fmt::Write;
 
 use redlatch_types::records::{
-    ActionPayload, GrantPayload, KeyPayload, RosterPayload, SovereignActionIntentV1, SubjectPayload,
+    ActionPayload, GrantPayload, KeyPayload, RootActV1, RosterPayload, SovereignActionIntentV1,
+    SubjectPayload,
 };
 use redlatch_types::time::rfc3339;
 use redlatch_types::{Bytes, IntentDigest};
@@ -43,6 +44,16 @@ pub fn summary(intent: &SovereignActionIntentV1, digest: &IntentDigest) -> Strin
         line(name, &value);
     }
     text
+}
+
+/// The text about an act of the root, for whoever holds its key: every term of the record, one a line.
+pub fn root_act(act: &RootActV1) -> String {
+    let terms = terms::of_root_act(act);
+    terms.iter().fold(String::new(), |mut text, (name, value)| {
+        // Writing into a string cannot fail.
+        let _ = writeln!(text, "{name}: {value}");
+        text
+    })
 }
 
 fn what(payload: &ActionPayload) -> String {

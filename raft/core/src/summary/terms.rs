@@ -8,8 +8,9 @@ use std::fmt::Display;
 use redlatch_types::Bytes;
 use redlatch_types::records::{
     ActionPayload, AutonomyGrantV1, ClientIdentityV1, ConstitutionV1, GrantPayload, HumanKeyV1,
-    IndependenceSpecV1, KeyPayload, ModePayload, PolicyClauseV1, PromotionPayload, ResourceScope,
-    RosterNode, RosterPayload, RosterVerifier, SubjectPayload, VerifierSeat,
+    IndependenceSpecV1, KeyPayload, ModePayload, PinnedParty, PolicyClauseV1, PromotionPayload,
+    ResourceScope, RootActV1, RosterNode, RosterPayload, RosterV1, RosterVerifier, SafetyKernelV1,
+    SubjectPayload, VerifierSeat,
 };
 use redlatch_types::time::rfc3339;
 
@@ -306,6 +307,110 @@ fn verifier(it: &RosterVerifier) -> Vec<Term> {
         term("  failure domain", failure_domain),
         term("  vote key", vote_key),
         term("  witness key", witness_key),
+        term("  builds", builds_digest),
+        term("  policy", policy_digest),
+    ]
+}
+
+/// The terms of an act of the root.
+pub(super) fn of_root_act(it: &RootActV1) -> Vec<Term> {
+    let RootActV1 {
+        number,
+        previous_kernel_digest,
+        kernel: next,
+        roster,
+        old_outbox_root_optional,
+        reason,
+    } = it;
+    let RosterV1 {
+        roster_epoch,
+        nodes,
+        verifiers,
+        sentinel,
+        actuator,
+    } = roster;
+    let mut terms = vec![
+        term("act of the root", number),
+        term("reason", reason),
+        term("follows kernel", previous_kernel_digest),
+    ];
+    terms.extend(kernel(next));
+    terms.push(term("roster", roster_epoch));
+    terms.extend(nodes.iter().flat_map(node));
+    terms.extend(verifiers.iter().flat_map(verifier));
+    terms.extend(party("sentinel", sentinel));
+    terms.extend(party("actuator", actuator));
+    let old = old_outbox_root_optional.map_or_else(|| "none".to_owned(), |it| it.to_string());
+    terms.push(term("end of the old outbox", old));
+    terms
+}
+
+fn kernel(it: &SafetyKernelV1) -> Vec<Term> {
+    let SafetyKernelV1 {
+        kernel_id,
+        verifier_binary_digest,
+        canonicalization_version,
+        pinned_external_root_key,
+        verified_boot_policy_digest,
+        immutable_invariants_digest,
+        minimum_verifier_seats,
+        minimum_quorum_threshold,
+        minimum_failure_domains,
+        proposer_executor_nonvoting,
+        sentinel_required_and_nonvoting,
+        sentinel_red_absolute_veto,
+        sentinel_outbox_antirollback_required,
+        sentinel_identity_binary_policy_digest,
+        safety_actuator_identity_binary_policy_digest,
+        required_sentinel_unavailable_fail_closed,
+        human_attestation_classes,
+    } = it;
+    vec![
+        term("kernel", kernel_id),
+        term("root key", pinned_external_root_key),
+        term("persons' keys kept in", list(human_attestation_classes)),
+        term("verified boot", verified_boot_policy_digest),
+        term("invariants", immutable_invariants_digest),
+        term("canonicalization", canonicalization_version),
+        term("verifier builds", verifier_binary_digest),
+        term("sentinel pin", sentinel_identity_binary_policy_digest),
+        term(
+            "actuator pin",
+            safety_actuator_identity_binary_policy_digest,
+        ),
+        term("seats at least", minimum_verifier_seats),
+        term("votes at least", minimum_quorum_threshold),
+        term("failure domains at least", minimum_failure_domains),
+        term(
+            "proposer and executor kept from voting",
+            yes(*proposer_executor_nonvoting),
+        ),
+        term(
+            "sentinel required and not voting",
+            yes(*sentinel_required_and_nonvoting),
+        ),
+        term("RED is an absolute veto", yes(*sentinel_red_absolute_veto)),
+        term(
+            "outbox kept from rollback",
+            yes(*sentinel_outbox_antirollback_required),
+        ),
+        term(
+            "nothing without the sentinel",
+            yes(*required_sentinel_unavailable_fail_closed),
+        ),
+    ]
+}
+
+fn party(role: &'static str, it: &PinnedParty) -> Vec<Term> {
+    let PinnedParty {
+        name,
+        key,
+        builds_digest,
+        policy_digest,
+    } = it;
+    vec![
+        term(role, name),
+        term("  key", key),
         term("  builds", builds_digest),
         term("  policy", policy_digest),
     ]

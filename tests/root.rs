@@ -1,0 +1,63 @@
+//! The offline root acts on nine real processes: a draft, a signature without a network, everything frozen, and
+//! the way back that only persons have (DESIGN §6).
+
+use redlatch_tests::cluster::PATIENCE;
+use redlatch_tests::eventually;
+use redlatch_tests::organism::Organism;
+
+const USAGE: i32 = 2;
+const REFUSED: i32 = 3;
+/// Longer than any decision takes, seconds.
+const WAIT: u32 = 60;
+
+#[test]
+fn the_root_admits_a_build_everything_is_frozen_and_persons_lead_back() {
+    let mut organism = Organism::start("root");
+    let first = organism.commit("before");
+    organism.land(&first, WAIT).says(0, &[]);
+    let place = |name: &str| organism.place().join(name).display().to_string();
+    let (draft, act, root) = (place("act.toml"), place("act"), place("authority/root.key"));
+
+    // Nothing is drafted without a reason or a change.
+    let builds = redlatch_types::Digest::of(b"a new build").to_string();
+    let drafted =
+        |more: &[&str]| organism.tool(&[&["root", "draft", "--out", &draft], more].concat());
+    drafted(&["--reason", "", "--sentinel-builds", &builds]).says(USAGE, &["says why"]);
+    drafted(&["--reason", "none"]).says(USAGE, &["nothing would change"]);
+    let made = drafted(&["--reason", "a new build", "--sentinel-builds", &builds]);
+    made.says(0, &["root sign"]);
+
+    // Any key signs, and only the root's counts.
+    let stranger = place("clients/operator/signing.key");
+    let forged = place("forged");
+    let sign = |key: &str, out: &str| {
+        organism.tool(&["root", "sign", &draft, "--key", key, "--out", out, "--yes"])
+    };
+    sign(&stranger, &forged).says(0, &[&builds, "a new build", "RED is an absolute veto: yes"]);
+    organism
+        .tool(&["root", "bring", &forged])
+        .says(REFUSED, &["unauthorized"]);
+    sign(&root, &act).says(0, &[&builds]);
+    organism
+        .tool(&["root", "bring", &act])
+        .says(0, &["everything is frozen"]);
+    // Sent once more it has happened already; the forged one still has not.
+    organism
+        .tool(&["root", "bring", &act])
+        .says(0, &["everything is frozen"]);
+    assert_eq!(
+        organism.tool(&["root", "bring", &forged]).code,
+        Some(REFUSED)
+    );
+
+    let stopped = organism.commit("stopped");
+    assert_ne!(organism.land(&stopped, 5).code, Some(0), "frozen");
+    for name in ["sentinel", "actuator", "v1", "v2", "v3", "v4"] {
+        organism.ends(name);
+    }
+    organism.start_all();
+    organism.put_in_force(&["reset", "--cause", "the new build is known"]);
+    eventually("nothing is stopped", PATIENCE, || {
+        (organism.status()["state"] == "green").then_some(())
+    });
+}
