@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build test demo check fix sim explore bench
+.PHONY: help build test demo check fix sim explore fuzz bench
 
 ARGS ?=
 SEEDS ?=
@@ -28,6 +28,7 @@ check: ## formatting and lints, warnings denied; writes nothing
 
 fix: ## formats, and applies what clippy can repair
 	@. deploy/env.sh; cargo fmt --all
+	@. deploy/env.sh; cargo fmt --manifest-path raft/core/fuzz/Cargo.toml
 	@. deploy/env.sh; cargo clippy --workspace --exclude redlatch-sim --all-targets --fix --allow-dirty --allow-staged
 
 sim: ## the simulated world alone (SEEDS="1 2 3")
@@ -36,6 +37,10 @@ sim: ## the simulated world alone (SEEDS="1 2 3")
 
 explore: ## every order of what may be sent to the journal, up to a bound (minutes; EXPLORE=wide: longer)
 	@deploy/explore.sh
+
+fuzz: ## libFuzzer looks for a command that breaks the journal (FUZZ_SECONDS, 900)
+	@deploy/prerequisites.sh
+	@deploy/fuzz.sh
 
 bench: ## appends per second and latency on real processes (ARGS="...": the benchmark's own options)
 	@deploy/prerequisites.sh

@@ -57,11 +57,13 @@ impl Source {
             .map(|(index, line)| (index + 1, line.code.as_str()))
     }
 
-    /// Part of a binary that is delivered: not tests, not benchmarks, not the simulated world.
+    /// Part of a binary that is delivered: not tests, not benchmarks, not what stands in a workspace of its own beside
+    /// them, not the simulated world.
     pub(crate) fn shipped(&self) -> bool {
         let outside = ["tests/", "sim/"];
         let inside = outside.iter().any(|folder| self.path.starts_with(folder));
-        !inside && !self.path.contains("/benches/")
+        let beside = ["/benches/", "/fuzz/"];
+        !inside && !beside.iter().any(|folder| self.path.contains(folder))
     }
 }
 

@@ -62,6 +62,20 @@ impl Bench {
         }
     }
 
+    /// Inputs to begin with: each real command as its bytes, and as one to be changed, in its moment.
+    pub(crate) fn seeds(&self) -> Vec<Vec<u8>> {
+        let moments = self.moments.iter().enumerate();
+        moments
+            .flat_map(|(at, moment)| {
+                let [high, low] = u16::try_from(at).expect("few moments").to_be_bytes();
+                // Its own state: the selector below must not be a multiple of four.
+                let bytes = [&[0, high, low, 1][..], &moment.command.to_canonical()].concat();
+                let changed = [&[2, high, low, 1][..], &[1; 40]].concat();
+                [bytes, changed]
+            })
+            .collect()
+    }
+
     /// Makes a command of `input`, applies it, and panics if something does not hold.
     pub(crate) fn play(&self, input: &[u8]) {
         let mut input = Input(input);
@@ -221,6 +235,20 @@ mod tests {
             let mut input = [0; 64];
             random.fill_bytes(&mut input);
             bench.play(&input);
+        }
+    }
+
+    /// What libFuzzer begins with: each real command as its bytes, and as one to be changed.
+    #[test]
+    fn fault_018_no_real_command_is_poison_in_its_moment() {
+        let bench = Bench::new();
+        let seeds = bench.seeds();
+        assert_eq!(seeds.len(), 2 * bench.moments.len());
+        for (seed, moment) in seeds.iter().step_by(2).zip(&bench.moments) {
+            assert!(seed.ends_with(&moment.command.to_canonical()));
+        }
+        for seed in &seeds {
+            bench.play(seed);
         }
     }
 
