@@ -14,8 +14,14 @@
 //! configuration is not called; its cosignatures count.
 //!
 //! A leaf that nodes alone cannot prove (a reset, a roster) may have to wait for witnesses. The stop path
-//! does not: what follows it is read on, and the leaf is *owed* until its receipt is there.
+//! does not: what follows it is read on, and the leaf is *owed* until its receipt is there. Only what changes
+//! what is in force waits for what is owed before it, and only for what changes that too.
+//!
+//! No leaf stands in the way for good. One that does not follow what is known says that something was left out
+//! before it: that is read again of another node, and once all were asked it is read past. One that no node can
+//! prove may rest on a roster that was left out: then all of it is read again from the last change on.
 
+mod owed;
 mod trust;
 
 use std::collections::BTreeMap;
@@ -34,6 +40,7 @@ use redlatch_types::{
     AutonomyEpoch, Canonical, ConstitutionEpoch, Digest, IntentDigest, LatchNumber, RosterEpoch,
 };
 
+use owed::{Debt, Owed};
 pub use trust::{NotFollowed, Trust, TrustV1};
 
 use crate::nodes::{self, CallError, Nodes};
@@ -46,8 +53,6 @@ const CALL_DEADLINE: Duration = Duration::from_secs(3);
 const RECEIPT_DEADLINE: Duration = Duration::from_secs(5);
 /// Wanted leaves that are handed on at a time.
 const BATCH_MAX: usize = 64;
-/// Leaves that wait for their proof; beyond it nothing is read on.
-const OWED_MAX: usize = 1_024;
 
 /// What a reader wants of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +99,33 @@ pub struct Follower {
     /// It is another one than was handed on last.
     is_news: bool,
     next: u64,
-    /// Leaves before it whose proof is not there yet.
-    owed: BTreeMap<u64, Vec<u8>>,
+    /// Leaves before `next` that are still to be proven.
+    owed: Owed,
+    /// A proven leaf that does not follow what is known.
+    refused: Tries,
+    /// A leaf whose proof nobody has.
+    unproven: Tries,
+}
+
+/// How often a leaf was tried in vain.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tries {
+    position: u64,
+    times: usize,
+}
+
+impl Tries {
+    /// Once more at this position; how often by now.
+    fn again(&mut self, position: u64) -> usize {
+        let before = if self.position == position {
+            self.times
+        } else {
+            0
+        };
+        let times = before.saturating_add(1);
+        *self = Tries { position, times };
+        times
+    }
 }
 
 impl Follower {
@@ -117,7 +147,9 @@ impl Follower {
             trust,
             is_news: false,
             next,
-            owed: BTreeMap::new(),
+            owed: Owed::default(),
+            refused: Tries::default(),
+            unproven: Tries::default(),
         })
     }
 
@@ -138,13 +170,21 @@ impl Follower {
 
     /// Reads on from an earlier leaf.
     pub fn rewind(&mut self, to: u64) {
-        self.next = self.next.min(to);
+        if to < self.next {
+            self.next = to;
+            self.owed.read_again(to);
+        }
     }
 
     /// Reads again from an earlier leaf, of another node: this one has shown something else in the place of
     /// what must be there.
     pub fn reread(&mut self, from: u64) {
         self.rewind(from);
+        self.turn();
+    }
+
+    /// From here on another node is asked first.
+    fn turn(&mut self) {
         self.at = (self.at + 1) % self.rotations.len();
     }
 
@@ -154,15 +194,11 @@ impl Follower {
     /// [`CallError`] if there was nothing to hand on; another node is asked the next time.
     pub async fn read_on(&mut self, wanted: impl Fn(&Event) -> Wanted) -> Result<Batch, CallError> {
         let mut news = Vec::new();
-        let owed = self.settle(&wanted, &mut news).await;
-        let read = match owed {
-            Ok(()) => self.read(&wanted, &mut news).await,
-            Err(error) => Err(error),
-        };
-        match read {
+        self.settle(&wanted, &mut news).await;
+        match self.read(&wanted, &mut news).await {
             Ok(at_end) => Ok(self.batch(news, at_end)),
             Err(error) => {
-                self.at = (self.at + 1) % self.rotations.len();
+                self.failed(&error);
                 if news.is_empty() && !self.is_news {
                     return Err(error);
                 }
@@ -175,38 +211,49 @@ impl Follower {
         let is_news = std::mem::take(&mut self.is_news);
         Batch {
             news,
-            next: self.owed.keys().next().copied().unwrap_or(self.next),
+            next: self.owed.first().unwrap_or(self.next),
             trust: is_news.then(|| Box::new(self.trust.clone())),
             at_end,
         }
     }
 
-    /// Proves what is owed, as far as it can be proven by now; the first that cannot ends it, because what
-    /// changes the trust is taken in its order.
-    async fn settle(
-        &mut self,
-        wanted: &impl Fn(&Event) -> Wanted,
-        news: &mut Vec<(u64, News)>,
-    ) -> Result<(), CallError> {
-        while let Some((position, leaf)) = self.owed.pop_first() {
-            let nodes = self.nodes().clone();
-            let shown = v1::JournalLeaf {
-                position,
-                leaf: leaf.clone(),
-            };
-            let found = self.look(&nodes, &shown, wanted).await;
-            if !matches!(found, Ok(Look::News(_))) {
-                self.owed.insert(position, leaf);
-            }
-            match found? {
-                Look::Owed => {
-                    self.at = (self.at + 1) % self.rotations.len();
-                    return Ok(());
-                }
-                Look::News(found) => news.extend(found.map(|found| (position, found))),
+    /// Another node is asked. When all of them were asked for the proof of one leaf, a change of whom one
+    /// believes may have been left out before it; the longer that does not help, the more rarely it is tried.
+    fn failed(&mut self, error: &CallError) {
+        self.turn();
+        if matches!(error, CallError::NotYet(_) | CallError::Misbehaved { .. }) {
+            let (times, nodes) = (self.unproven.again(self.next), self.rotations.len());
+            if times.is_multiple_of(nodes) && (times / nodes).is_power_of_two() {
+                self.reread(self.trust.in_force().next);
             }
         }
-        Ok(())
+    }
+
+    /// Proves what is owed, as far as it can be proven by now. Whatever comes of it, reading goes on; so one
+    /// failure ends it, and the next time begins behind that one.
+    async fn settle(&mut self, wanted: &impl Fn(&Event) -> Wanted, news: &mut Vec<(u64, News)>) {
+        if let Some(from) = self.owed.room_again() {
+            self.rewind(from);
+        }
+        for position in self.owed.in_turn() {
+            let Some(leaf) = self.owed.leaf(position).map(<[u8]>::to_vec) else {
+                continue;
+            };
+            let nodes = self.nodes().clone();
+            let shown = v1::JournalLeaf { position, leaf };
+            match self.look(&nodes, &shown, wanted, Duration::ZERO).await {
+                Ok(Look::News(found)) => {
+                    self.owed.paid(position);
+                    news.extend(found.map(|found| (position, found)));
+                }
+                Ok(Look::Blocked) => {}
+                Ok(Look::Owed(_)) | Err(_) => {
+                    self.owed.in_vain(position);
+                    self.turn();
+                    return;
+                }
+            }
+        }
     }
 
     async fn read(
@@ -216,7 +263,8 @@ impl Follower {
     ) -> Result<bool, CallError> {
         let nodes = self.nodes().clone();
         let mut leaves = nodes.journal(self.next, false, CALL_DEADLINE).await?;
-        while news.len() < BATCH_MAX && self.owed.len() < OWED_MAX {
+        let enough = news.len() + BATCH_MAX;
+        while news.len() < enough {
             let unavailable = |text: String| CallError::Unavailable(text);
             let leaf = world::timeout(CALL_DEADLINE, leaves.message()).await;
             let leaf = leaf.map_err(|late| unavailable(late.to_string()))?;
@@ -228,13 +276,13 @@ impl Follower {
                 return Err(unavailable("the node left leaves out".to_owned()));
             }
             let before = self.trust.in_force().roster.roster_epoch;
-            match self.look(&nodes, &leaf, wanted).await? {
-                Look::Owed => {
-                    self.owed.insert(leaf.position, leaf.leaf.clone());
-                }
+            let found = self.look(&nodes, &leaf, wanted, RECEIPT_DEADLINE).await?;
+            self.next = leaf.position + 1;
+            match found {
+                Look::Owed(debt) => self.owed.add(leaf.position, leaf.leaf, debt),
+                Look::Blocked => self.owed.add(leaf.position, leaf.leaf, Debt::Change),
                 Look::News(found) => news.extend(found.map(|found| (leaf.position, found))),
             }
-            self.next = leaf.position + 1;
             if self.trust.in_force().roster.roster_epoch != before {
                 // The rest is read from the nodes that are there now.
                 return Ok(false);
@@ -243,11 +291,13 @@ impl Follower {
         Ok(false)
     }
 
+    /// Looks at a leaf; what may have to wait for witnesses is not waited for.
     async fn look(
         &mut self,
         nodes: &Nodes,
         leaf: &v1::JournalLeaf,
         wanted: &impl Fn(&Event) -> Wanted,
+        patience: Duration,
     ) -> Result<Look, CallError> {
         let Ok(event) = Event::from_canonical(&leaf.leaf) else {
             // A later build's event. What it fences, nodes fence; here it moves nothing.
@@ -259,37 +309,42 @@ impl Follower {
         };
         let changes = InForceV1::is_changed_by(&event);
         match wanted(&event) {
-            Wanted::No if !changes => Ok(Look::News(None)),
-            Wanted::Read if !changes => Ok(Look::News(Some(News::Read(Box::new(event))))),
-            wanted => {
-                let known = leaf.position < self.trust.in_force().next;
-                if changes && known && wanted != Wanted::Proof {
-                    return Ok(Look::News(None));
-                }
-                let waits = event.is_positive_marker() || event.widens_trust();
-                // What comes after something that is owed may rest on it.
-                let in_order = changes && !matches!(event, Event::EpochPublished(_));
-                let blocked = in_order && self.owed.keys().any(|it| *it < leaf.position);
-                if blocked {
-                    return Ok(Look::Owed);
-                }
-                let proven = match self.prove(nodes, leaf).await {
-                    Ok(proven) => proven,
-                    Err(CallError::NotYet(_)) if waits => return Ok(Look::Owed),
-                    Err(error) => return Err(error),
-                };
-                self.take(&proven)?;
-                Ok(Look::News(Some(News::Proven(Box::new(proven)))))
-            }
+            Wanted::No if !changes => return Ok(Look::News(None)),
+            Wanted::Read if !changes => return Ok(Look::News(Some(News::Read(Box::new(event))))),
+            Wanted::No | Wanted::Read | Wanted::Proof => {}
+        }
+        let known = leaf.position < self.trust.in_force().next;
+        if changes && known && wanted(&event) != Wanted::Proof {
+            return Ok(Look::News(None));
+        }
+        // What comes after a change that is owed may rest on it.
+        let in_order = changes && !matches!(event, Event::EpochPublished(_));
+        if in_order && self.owed.blocks(leaf.position) {
+            return Ok(Look::Blocked);
+        }
+        let debt = if in_order { Debt::Change } else { Debt::Proof };
+        let waits = event.is_positive_marker() || event.widens_trust();
+        let patience = if waits { Duration::ZERO } else { patience };
+        let proven = match self.prove(nodes, leaf, patience).await {
+            Ok(proven) => proven,
+            Err(CallError::NotYet(_)) if waits => return Ok(Look::Owed(debt)),
+            Err(error) => return Err(error),
+        };
+        if self.take(&proven)? {
+            Ok(Look::News(Some(News::Proven(Box::new(proven)))))
+        } else {
+            Ok(Look::Owed(debt))
         }
     }
 
-    /// Takes in what changes the trust. What does not follow was left out before it: that is read again.
-    fn take(&mut self, proven: &ProvenEvent) -> Result<(), CallError> {
+    /// Takes in what changes the trust. What does not follow was left out before it: that is read again, of
+    /// every node in its turn. False: all of them were asked, and it still does not follow.
+    fn take(&mut self, proven: &ProvenEvent) -> Result<bool, CallError> {
         match self.trust.take(proven) {
-            Ok(Taken::Nothing) => Ok(()),
+            Ok(Taken::Nothing) => Ok(true),
             Ok(taken) => {
                 self.is_news = true;
+                self.refused = Tries::default();
                 if matches!(taken, Taken::Roster | Taken::Root) {
                     let rotations = rotations(&self.dialer, &self.addresses, &self.trust);
                     match rotations {
@@ -300,29 +355,41 @@ impl Follower {
                         }
                     }
                 }
-                Ok(())
+                Ok(true)
             }
             Err(fault) => {
-                let from = self.trust.in_force().next;
-                self.owed.retain(|it, _| *it < from);
-                self.rewind(from);
+                let position = proven.index();
+                if self.refused.again(position) > self.rotations.len() {
+                    tracing::error!(position, %fault, "a change is read past that does not follow");
+                    return Ok(false);
+                }
+                self.rewind(self.trust.in_force().next);
                 Err(misbehaved(fault.to_string()))
             }
         }
     }
 
-    async fn prove(&self, nodes: &Nodes, leaf: &v1::JournalLeaf) -> Result<ProvenEvent, CallError> {
+    async fn prove(
+        &mut self,
+        nodes: &Nodes,
+        leaf: &v1::JournalLeaf,
+        patience: Duration,
+    ) -> Result<ProvenEvent, CallError> {
         let at = v1::leaf_at::At::Position(leaf.position);
-        let text = nodes.receipt(at, RECEIPT_DEADLINE).await?;
+        let text = nodes.receipt(at, patience).await?;
         let receipt = Receipt::parse(text.as_bytes())
             .map_err(|fault| misbehaved(ReceiptError::from(fault).to_string()))?;
         let proven = self.trust.prove(&receipt).map_err(|fault| match fault {
             NotProven::Receipt(ReceiptError::NotMet(why)) => CallError::NotYet(why.to_string()),
             fault => misbehaved(fault.to_string()),
         })?;
-        let same = proven.index() == leaf.position && receipt.leaf == leaf.leaf;
-        if !same {
+        if proven.index() != leaf.position {
             return Err(misbehaved("the receipt is of another leaf".to_owned()));
+        }
+        if receipt.leaf != leaf.leaf {
+            // It is proven that the one that was shown is none: if it is owed, it is not any more.
+            self.rewind(leaf.position);
+            return Err(misbehaved("another leaf stands there".to_owned()));
         }
         Ok(proven)
     }
@@ -332,8 +399,10 @@ impl Follower {
 enum Look {
     /// Nothing, or what was wanted.
     News(Option<News>),
-    /// It has to be proven, and cannot be yet.
-    Owed,
+    /// It has to be proven, and cannot be yet; or it does not follow, whoever is asked.
+    Owed(Debt),
+    /// It changes what is in force, and so does something before it that is owed.
+    Blocked,
 }
 
 fn misbehaved(what: String) -> CallError {

@@ -1,7 +1,7 @@
 //! Nodes in front of one pure journal, three of them in its roster: real commands, real receipts, real signed statuses. They can be
 //! switched off together, and remember what each was brought.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -37,8 +37,12 @@ struct Shared {
     is_down: bool,
     /// This node shows the receipt of the genesis for every leaf.
     liar: Option<u8>,
-    /// This node shows the genesis in the place of the first leaf of this kind.
-    masking: Option<(u8, &'static str)>,
+    /// These nodes show another leaf in the place of the one there.
+    masks: BTreeMap<(u8, u64), Vec<u8>>,
+    /// These nodes show the genesis in the place of the first leaf of this kind, once there is one.
+    masking: Vec<(u8, &'static str)>,
+    /// These nodes say of these leaves that nobody has cosigned them yet.
+    withheld: BTreeSet<(u8, u64)>,
     /// Its journal ends here for everybody who reads it, though its statuses go on.
     hidden_from: Option<u64>,
     /// Who cosigns heads; the first is also the log.
@@ -71,7 +75,9 @@ impl Cluster {
             genesis,
             is_down: false,
             liar: None,
-            masking: None,
+            masks: BTreeMap::new(),
+            masking: Vec::new(),
+            withheld: BTreeSet::new(),
             hidden_from: None,
             signers: vec![1, 2],
             brought: BTreeMap::new(),
@@ -102,7 +108,36 @@ impl Cluster {
 
     /// From now on this node shows another leaf in the place of the first one of this kind.
     pub(crate) fn set_masking(&self, node: u8, word: &'static str) {
-        self.lock().masking = Some((node, word));
+        self.lock().masking.push((node, word));
+    }
+
+    /// From now on every node shows every leaf.
+    pub(crate) fn unmask(&self) {
+        self.lock().masking.clear();
+    }
+
+    /// From now on this node shows `leaf` at a position.
+    pub(crate) fn set_mask(&self, node: u8, position: u64, leaf: &Event) {
+        let shown = leaf.to_canonical();
+        self.lock().masks.insert((node, position), shown);
+    }
+
+    /// From now on this node gives no receipt of the leaf at a position.
+    pub(crate) fn withhold(&self, node: u8, position: u64) {
+        self.lock().withheld.insert((node, position));
+    }
+
+    /// From now on every receipt is given.
+    pub(crate) fn withhold_nothing(&self) {
+        self.lock().withheld.clear();
+    }
+
+    /// Where the leaves of this kind are.
+    pub(crate) fn positions(&self, word: &str) -> Vec<u64> {
+        let shared = self.lock();
+        let events = (0u64..).zip(&shared.world.events);
+        let found = events.filter(|(_, event)| event.word() == word);
+        found.map(|(position, _)| position).collect()
     }
 
     /// From now on these nodes cosign, and no others.
@@ -307,7 +342,13 @@ impl Authority for Node {
         let Some(v1::leaf_at::At::Position(position)) = at else {
             return Err(NoAnswer::Invalid.status("by position"));
         };
-        let lies = self.cluster.lock().liar == Some(self.node);
+        let shared = self.cluster.lock();
+        let lies = shared.liar == Some(self.node);
+        let withheld = shared.withheld.contains(&(self.node, position));
+        drop(shared);
+        if withheld {
+            return Err(NoAnswer::NotYet.status("nobody has cosigned it"));
+        }
         let receipt = self.cluster.receipt(if lies { 0 } else { position });
         let receipt = receipt.ok_or_else(|| NoAnswer::Absent.status("no such leaf"))?;
         Ok(Response::new(v1::ReceiptResponse {
@@ -340,13 +381,19 @@ impl Authority for Node {
         self.up(&request)?;
         let from = request.get_ref().from;
         let shared = self.cluster.lock();
-        let masked = shared.masking.filter(|(node, _)| *node == self.node);
-        let masked = masked.and_then(|(_, word)| {
-            let mut events = shared.world.events.iter();
-            events.position(|event| event.word() == word)
-        });
         let genesis = &shared.world.leaves[0];
-        let shown = |(at, leaf)| if masked == Some(at) { genesis } else { leaf };
+        let masking = shared.masking.iter().filter(|(it, _)| *it == self.node);
+        let masked: Vec<_> = masking
+            .filter_map(|(_, word)| {
+                let mut events = shared.world.events.iter();
+                events.position(|event| event.word() == *word)
+            })
+            .collect();
+        let shown = |(at, leaf)| match shared.masks.get(&(self.node, at as u64)) {
+            Some(other) => other,
+            None if masked.contains(&at) => genesis,
+            None => leaf,
+        };
         let leaves: Vec<_> = (0u64..)
             .zip(shared.world.leaves.iter().enumerate().map(shown))
             .filter(|(position, _)| *position >= from)

@@ -11,6 +11,7 @@
 
 mod cluster;
 mod evaluate;
+mod follow;
 mod identities;
 mod line;
 mod parties;

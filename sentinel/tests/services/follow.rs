@@ -1,0 +1,255 @@
+//! A reader of the journal among nodes that withhold, replace and postpone: it reads every stop, always.
+
+use redlatch_journal::authority::Governance;
+use redlatch_link::Role;
+use redlatch_link::follow::{Follower, News, Trust, Wanted};
+use redlatch_link::transport::Dialer;
+use redlatch_types::event::Event;
+use redlatch_types::records::*;
+use redlatch_types::*;
+
+use crate::parties::Parties;
+use crate::trust::joined;
+use crate::world::journal::{Outbox, ROOT, World, reset, root_act, sealed_root_act};
+use crate::world::policy;
+
+/// Rounds in which every node was asked more than once.
+const ROUNDS: usize = 24;
+
+/// Nodes, a sentinel's chain without a sentinel, and somebody who reads.
+struct Bench {
+    parties: Parties,
+    outbox: Outbox,
+    follower: Follower,
+}
+
+fn wanted(event: &Event) -> Wanted {
+    match event {
+        Event::RedLatched(..) | Event::GroundsReset(..) => Wanted::Proof,
+        _ => Wanted::No,
+    }
+}
+
+fn roster(change: RosterPayload) -> ActionPayload {
+    ActionPayload::RosterChange(Box::new(change))
+}
+
+impl Bench {
+    async fn new() -> Bench {
+        let parties = Parties::new().await;
+        let own = parties.identities.credentials(Role::Sentinel, "sentinel");
+        let genesis = parties.cluster.genesis();
+        let trust = Trust::resume(policy(genesis.scope()), &genesis, None).unwrap();
+        let follower = Follower::new(&Dialer::new(own), &parties.nodes, trust, 0).unwrap();
+        // A majority of the first roster and of those that follow it.
+        parties.cluster.set_signers(&[1, 2, 3]);
+        let mut bench = Bench {
+            parties,
+            outbox: Outbox::new(),
+            follower,
+        };
+        assert_eq!(bench.round().await, Some(vec![]));
+        bench
+    }
+
+    fn world<R>(&self, with: impl FnOnce(&mut World) -> R) -> R {
+        self.parties.cluster.world(with)
+    }
+
+    fn change(&self, payload: ActionPayload) {
+        self.world(|world| {
+            world.make_change(payload);
+        });
+    }
+
+    /// A RED on a subject that nobody is; where it is latched.
+    fn red(&mut self, subject: &str) -> u64 {
+        let scope = RedScope::Subject(subject.parse().unwrap());
+        self.parties.cluster.world(|world| {
+            let red = self.outbox.red(world, &scope);
+            let latch = world.latch(red);
+            world.stop(latch);
+        });
+        let latched = self.parties.cluster.positions("red_latched");
+        *latched.last().unwrap()
+    }
+
+    fn act(&self, change: impl FnOnce(&mut RootActV1, Governance)) {
+        self.world(|world| {
+            let act = root_act(world, |it| change(it, world.governance()));
+            let sealed = sealed_root_act(world, &act, ROOT);
+            world.ok(sealed);
+        });
+    }
+
+    fn last(&self, word: &str) -> u64 {
+        *self.parties.cluster.positions(word).last().unwrap()
+    }
+
+    /// No node gives the receipt of the leaf at this position.
+    fn withhold(&self, position: u64) {
+        (1..=5).for_each(|node| self.parties.cluster.withhold(node, position));
+    }
+
+    /// What one round hands on, by position; none if it ends in an error.
+    async fn round(&mut self) -> Option<Vec<u64>> {
+        let batch = self.follower.read_on(wanted).await.ok()?;
+        for (_, news) in &batch.news {
+            assert!(matches!(news, News::Proven(_)), "unproven: {news:?}");
+        }
+        Some(
+            batch
+                .news
+                .into_iter()
+                .map(|(position, _)| position)
+                .collect(),
+        )
+    }
+
+    /// Reads until the leaf at this position is handed on.
+    async fn reads(&mut self, position: u64) -> bool {
+        for _ in 0..ROUNDS {
+            let read = self.round().await.unwrap_or_default();
+            if read.contains(&position) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Reads until this roster is in force for the reader.
+    async fn reaches(&mut self, epoch: u64) -> bool {
+        for _ in 0..ROUNDS {
+            // An error makes it ask another node.
+            let _ = self.round().await;
+            if self.roster_epoch() == epoch {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn roster_epoch(&self) -> u64 {
+        self.follower.trust().in_force().roster.roster_epoch.0
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_turns_out_not_to_follow_keeps_nobody_from_reading_a_stop() {
+    let mut bench = Bench::new().await;
+    // The one who is asked first hides the first change; the second one is owed for a while.
+    bench.parties.cluster.set_masking(1, "roster_changed");
+    bench.change(roster(RosterPayload::Join(joined(4))));
+    bench.change(roster(RosterPayload::Promote(NodeId(4))));
+    let second = bench.last("roster_changed");
+    bench.withhold(second);
+    let red = bench.red("one");
+    assert!(bench.reads(red).await, "it waits for nobody's proof");
+    assert_eq!(bench.roster_epoch(), 1);
+    bench.parties.cluster.withhold_nothing();
+    let red = bench.red("two");
+    assert!(bench.reads(red).await, "what does not follow is in the way");
+    assert!(
+        bench.reaches(3).await,
+        "and it is read again with what was hidden"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_every_node_hides_is_read_past_and_found_once_one_shows_it() {
+    let mut bench = Bench::new().await;
+    for node in 1..=5 {
+        bench.parties.cluster.set_masking(node, "roster_changed");
+    }
+    bench.change(roster(RosterPayload::Join(joined(4))));
+    bench.change(roster(RosterPayload::Promote(NodeId(4))));
+    let red = bench.red("one");
+    assert!(bench.reads(red).await);
+    assert_eq!(
+        bench.roster_epoch(),
+        1,
+        "and nothing is believed that does not follow"
+    );
+    bench.parties.cluster.unmask();
+    let missing = bench.follower.trust().in_force().next;
+    bench.follower.reread(missing);
+    assert!(bench.reaches(3).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_that_only_hidden_nodes_can_prove_leads_back_to_what_was_hidden() {
+    let mut bench = Bench::new().await;
+    bench.act(|it, before| {
+        it.kernel = before.kernel;
+        it.old_outbox_root_optional = None;
+        it.roster.sentinel = before.roster.sentinel;
+        it.roster.nodes = (4..=6).map(joined).collect();
+        let voters = it.roster.nodes.iter_mut();
+        voters.for_each(|node| node.seat = Seat::Voter);
+    });
+    // From here on the first nodes vouch for nothing, and one of them hides why.
+    bench.parties.cluster.set_signers(&[4, 5]);
+    bench.parties.cluster.set_masking(1, "root_acted");
+    let red = bench.red("one");
+    assert!(bench.reads(red).await);
+    assert_eq!(bench.follower.trust().in_force().root_acts, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_leaf_in_the_place_of_a_stop_is_not_owed_once_the_stop_is_proven() {
+    let mut bench = Bench::new().await;
+    let red = bench.red("one");
+    let other = Event::GroundsReset(vec![GroundNumber(7)]);
+    bench.parties.cluster.set_mask(1, red, &other);
+    bench.parties.cluster.withhold(1, red);
+    assert_eq!(
+        bench.round().await,
+        Some(vec![]),
+        "it is owed as what it is shown as"
+    );
+    assert!(bench.reads(red).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_that_is_owed_blocks_neither_the_root_nor_another_reset() {
+    let mut bench = Bench::new().await;
+    bench.red("one");
+    bench.red("two");
+    let mut resets = Vec::new();
+    for ground in [1, 2] {
+        bench.change(reset(&[ground]));
+        resets.push(bench.last("grounds_reset"));
+    }
+    resets.iter().for_each(|position| bench.withhold(*position));
+    let root = bench.outbox.root;
+    bench.act(|it, _| it.old_outbox_root_optional = Some(root));
+    for _ in 0..3 {
+        assert!(bench.round().await.is_some());
+    }
+    assert_eq!(bench.follower.trust().in_force().root_acts, 1);
+    bench.parties.cluster.withhold_nothing();
+    bench.withhold(resets[0]);
+    assert!(
+        bench.reads(resets[1]).await,
+        "the one before it is in the way"
+    );
+    bench.parties.cluster.withhold_nothing();
+    assert!(bench.reads(resets[0]).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_waits_for_the_owed_one_before_it_and_is_not_taken_for_one_left_out() {
+    let mut bench = Bench::new().await;
+    bench.change(roster(RosterPayload::Join(joined(4))));
+    let first = bench.last("roster_changed");
+    bench.change(roster(RosterPayload::Promote(NodeId(4))));
+    bench.withhold(first);
+    for _ in 0..3 {
+        assert_eq!(bench.round().await, Some(vec![]), "nobody is blamed");
+        assert_eq!(bench.follower.position(), bench.parties.cluster.size());
+        assert_eq!(bench.roster_epoch(), 1);
+    }
+    bench.parties.cluster.withhold_nothing();
+    bench.round().await;
+    assert_eq!(bench.roster_epoch(), 3, "both at once, in their order");
+}
