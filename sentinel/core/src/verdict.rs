@@ -191,8 +191,10 @@ pub struct Judge {
     judgements: BTreeMap<IntentDigest, JudgementV1>,
     by_proposer: BTreeMap<SubjectId, BTreeSet<IntentDigest>>,
     by_end: BTreeSet<(u64, IntentDigest)>,
-    /// Those that have tripped a wire.
+    /// Those that have tripped a wire and are kept, so that the rule can be asked again.
     trips: BTreeSet<IntentDigest>,
+    /// Those that have tripped a wire and found no room.
+    trips_not_kept: BTreeSet<IntentDigest>,
 }
 
 impl Judge {
@@ -213,6 +215,7 @@ impl Judge {
             by_proposer: BTreeMap::new(),
             by_end: BTreeSet::new(),
             trips: BTreeSet::new(),
+            trips_not_kept: BTreeSet::new(),
         };
         for bytes in stored {
             judge.remember(JudgementV1::from_canonical(bytes)?);
@@ -229,6 +232,7 @@ impl Judge {
             }
             self.by_end.pop_first();
             self.trips.remove(&intent);
+            self.trips_not_kept.remove(&intent);
             if let Some(over) = self.judgements.remove(&intent) {
                 self.drop_from_proposer(&over.proposer, &intent);
             }
@@ -427,8 +431,8 @@ impl Judge {
     }
 
     fn trip(&self, digest: &IntentDigest, intent: &SovereignActionIntentV1) -> TripV1 {
-        let known = self.trips.contains(digest);
-        if known || self.trips.len() < TRIPS_KEPT_MAX {
+        let kept = self.trips.contains(digest);
+        if kept || self.trips.len() < TRIPS_KEPT_MAX {
             TripV1::Kept(Box::new(intent.clone()))
         } else {
             TripV1::NotKept
@@ -459,8 +463,15 @@ impl Judge {
     fn remember(&mut self, judgement: JudgementV1) {
         let digest = judgement.intent_digest;
         self.by_end.insert((judgement.forget_at, digest));
-        if judgement.tripped.is_some() {
-            self.trips.insert(digest);
+        match &judgement.tripped {
+            Some(TripV1::Kept(_)) => {
+                self.trips.insert(digest);
+                self.trips_not_kept.remove(&digest);
+            }
+            Some(TripV1::NotKept) => {
+                self.trips_not_kept.insert(digest);
+            }
+            None => {}
         }
         self.by_proposer
             .entry(judgement.proposer.clone())

@@ -407,6 +407,10 @@ fn trips_are_kept_in_a_bounded_number_and_a_cause_that_is_not_kept_is_still_ther
     let _ = bench.said(first);
     let kept = JudgementV1::from_canonical(&bench.stored[&first]).unwrap();
     assert_eq!(kept.tripped, Some(TripV1::NotKept));
+    // It is known now, and there is no more room than before: asked again it is not kept either.
+    let _ = bench.said(first);
+    let again = JudgementV1::from_canonical(&bench.stored[&first]).unwrap();
+    assert_eq!(again.tripped, Some(TripV1::NotKept));
     let latch = bench.latch();
     bench.complete(latch);
     bench.restart();

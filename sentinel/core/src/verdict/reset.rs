@@ -133,7 +133,6 @@ impl Judge {
     }
 
     fn has_unkept_trips(&self) -> bool {
-        let mut tripped = self.trips.iter().filter_map(|it| self.judgements.get(it));
-        tripped.any(|it| it.tripped == Some(TripV1::NotKept))
+        !self.trips_not_kept.is_empty()
     }
 }
