@@ -22,6 +22,7 @@ use openraft::{
 use redlatch_journal::{Applied, EntryId, Outcome, State};
 use redlatch_types::NodeId;
 use redlatch_types::chain::Trust;
+use redlatch_types::in_force::RootInForce;
 use redlatch_types::policy::Demand;
 use redlatch_types::receipt::Receipt;
 use redlatch_types::records::RosterV1;
@@ -256,7 +257,13 @@ impl<E: Engine> Machine<E> {
     pub(crate) fn trust(&self) -> Option<Trust> {
         let applied = self.read(|state| {
             let governance = state.authority.governance.as_ref()?;
-            let root = governance.kernel.pinned_external_root_key;
+            let root = RootInForce {
+                scope: governance.scope(),
+                key: governance.kernel.pinned_external_root_key,
+                kernel_digest: governance.kernel.digest(),
+                acts: governance.root_acts,
+                roster_epoch: governance.roster.roster_epoch,
+            };
             Some((governance.roster.clone(), root))
         });
         match applied {

@@ -3,26 +3,26 @@
 //! ```text
 //!   genesis ──▶ roster 1 ──▶ roster 2 ──▶ … ──▶ roster in force
 //!                    each link: the leaf that changes it, receipted under the roster before,
-//!                    or an act of the offline root
+//!                    or an act of the offline root, receipted under the roster that it names
 //! ```
 //!
 //! A link is a receipt of a roster event: `RosterChanged` or `NodeRejoined`, whose head the roster
-//! before has signed, or `RootActed`, whose envelope the root has signed. Versions follow without a
-//! gap, so neither an old change nor one left out passes for the next. Whoever keeps a policy from
-//! long ago reaches the one of today without asking anybody for trust. This module fetches nothing
-//! and does not know where a chain is kept.
+//! before has signed, or `RootActed`, whose envelope the root in force has signed as its next act, under a
+//! head of the nodes that it names. Versions follow without a gap, so neither an old change nor one
+//! left out passes for the next. Whoever keeps a policy from long ago reaches the one of today
+//! without asking anybody for trust. This module fetches nothing and does not know where a chain is
+//! kept.
 
 use thiserror::Error;
 
-use crate::bytes::PublicKey;
 use crate::checkpoint::{Origin, Stage};
 use crate::codec::Canonical;
 use crate::event::Event;
 use crate::ids::RosterEpoch;
-use crate::policy::{Demand, NodeKeys, Policy, PolicyError, WitnessKey};
+use crate::in_force::{NotTaken, RootInForce};
+use crate::policy::{Demand, Policy, PolicyError};
 use crate::receipt::{Receipt, ReceiptError, verify_for};
 use crate::records::{GenesisV1, OrganismKind, RosterV1};
-use crate::sign::Envelope;
 
 /// Why a link does not lead on.
 #[derive(Debug, Error)]
@@ -44,6 +44,10 @@ pub enum BadLink {
     /// The act is not signed by the root, or for another organism.
     #[error("the act is not signed by the root of this organism")]
     NotTheRoot,
+    /// The root has signed it, and not as its next act: by its number, the kernel or the roster that it replaces,
+    /// or for another organism epoch.
+    #[error("the act does not follow the one before")]
+    NotTheNextAct,
     /// No policy can be made of the roster.
     #[error("no policy can be made of the roster: {0}")]
     Policy(#[from] PolicyError),
@@ -54,7 +58,7 @@ pub enum BadLink {
 pub struct Trust {
     origin: Origin,
     roster: RosterV1,
-    root: PublicKey,
+    root: RootInForce,
     policy: Policy,
 }
 
@@ -72,20 +76,25 @@ impl Trust {
             organism: genesis.organism_id(),
             history,
         };
-        let root = genesis.kernel.pinned_external_root_key;
+        let root = RootInForce::of_genesis(genesis);
         Trust::of_roster(origin, genesis.roster.clone(), root)
     }
 
-    /// Trust in a roster that is known by other means: applied, for example.
+    /// Trust in a roster that is known by other means: applied, for example. `root` is the root as it stands
+    /// under that roster.
     ///
     /// # Errors
     /// [`PolicyError`] if the roster makes no policy.
     pub fn of_roster(
         origin: Origin,
         roster: RosterV1,
-        root: PublicKey,
+        root: RootInForce,
     ) -> Result<Trust, PolicyError> {
-        let policy = policy_of(&origin, &roster)?;
+        let policy = Policy::of(&origin, &roster)?;
+        let root = RootInForce {
+            roster_epoch: roster.roster_epoch,
+            ..root
+        };
         Ok(Trust {
             origin,
             roster,
@@ -104,64 +113,39 @@ impl Trust {
         &self.policy
     }
 
-    /// The next roster, if `link` proves it. `demand` is what the head of a change must meet; an
-    /// act of the root needs no head.
+    /// The next roster, if `link` proves it. `demand` is what the head must meet: under the roster before for
+    /// a change, under the one that it names for an act of the root.
     ///
     /// # Errors
     /// [`BadLink`]: the trust stays where it is.
     pub fn follow(&self, link: &Receipt, demand: Demand) -> Result<Trust, BadLink> {
         let event = Event::from_canonical(&link.leaf).map_err(|_| BadLink::NotARosterChange)?;
-        let (roster, root) = match event {
+        match event {
             Event::RosterChanged(roster) | Event::NodeRejoined(roster, _) => {
                 verify_for(link, &self.policy, demand)?;
-                (*roster, self.root)
+                self.changed(*roster)
             }
-            Event::RootActed(_, _, envelope) => self.acted(&envelope)?,
-            _ => return Err(BadLink::NotARosterChange),
-        };
+            Event::RootActed(act, _, envelope) => {
+                self.root.check(&act, &envelope).map_err(|why| match why {
+                    NotTaken::OutOfOrder => BadLink::NotTheNextAct,
+                    NotTaken::NotByTheRoot | NotTaken::OtherPins => BadLink::NotTheRoot,
+                })?;
+                let root = self.root.after(&act);
+                let next = Trust::of_roster(self.origin, act.roster, root)?;
+                verify_for(link, &next.policy, demand)?;
+                Ok(next)
+            }
+            _ => Err(BadLink::NotARosterChange),
+        }
+    }
+
+    fn changed(&self, roster: RosterV1) -> Result<Trust, BadLink> {
         let (trusted, found) = (self.roster.roster_epoch, roster.roster_epoch);
         if found != trusted.next() {
             return Err(BadLink::NotTheNext { trusted, found });
         }
-        Ok(Trust::of_roster(self.origin, roster, root)?)
+        Ok(Trust::of_roster(self.origin, roster, self.root)?)
     }
-
-    fn acted(&self, envelope: &Envelope) -> Result<(RosterV1, PublicKey), BadLink> {
-        let signed = envelope
-            .open::<crate::records::RootActV1>()
-            .map_err(|_| BadLink::NotTheRoot)?;
-        let ours = *signed.key() == self.root && signed.scope().organism_id == self.origin.organism;
-        if !ours {
-            return Err(BadLink::NotTheRoot);
-        }
-        let act = signed.record();
-        let root = act.kernel.pinned_external_root_key;
-        Ok((act.roster.clone(), root))
-    }
-}
-
-/// The policy of a roster. A development organism has no witnesses (D4).
-///
-/// # Errors
-/// [`PolicyError`].
-pub fn policy_of(origin: &Origin, roster: &RosterV1) -> Result<Policy, PolicyError> {
-    let nodes: Vec<NodeKeys> = roster
-        .voters()
-        .map(|node| NodeKeys {
-            label: node.name.to_string(),
-            log: node.log_key,
-            cosigner: node.cosigner_key,
-        })
-        .collect();
-    let witness = |verifier: &crate::records::RosterVerifier| WitnessKey {
-        label: verifier.verifier_id.to_string(),
-        key: verifier.witness_key,
-    };
-    let witnesses: Vec<WitnessKey> = match origin.stage {
-        Stage::Production => roster.verifiers.iter().map(witness).collect(),
-        Stage::Development => Vec::new(),
-    };
-    Policy::of_roster(origin, &nodes, &witnesses)
 }
 
 #[cfg(test)]

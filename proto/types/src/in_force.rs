@@ -5,9 +5,11 @@
 //!                        ──RootActed, signed by the root in force──▶ InForceV1 of the next organism epoch
 //! ```
 //!
-//! Each link names the one before it: a roster its epoch, a constitution the digest of its
-//! predecessor, a root act its number and the kernel that it replaces. So nothing can be left
-//! out, and nothing is taken twice. What does not follow changes nothing.
+//! Rosters, constitutions and acts of the root name the one before them (an epoch, a digest, a number and the
+//! kernel that is replaced), so one that was left out shows with the next one, which does not follow and
+//! changes nothing. Of the last one there is no next: that it was left out is seen only by comparing with what
+//! a majority says is in force. The same holds for the quorum's key, whose epochs only grow, and for the
+//! autonomy epoch, which is taken in whatever came before it. A key ends with the verifiers that hold it.
 //!
 //! The journal decides; this repeats what it has decided and judges nothing but the order.
 
@@ -15,11 +17,9 @@ use minicbor::{Decode, Encode};
 
 use crate::bytes::{Digest, PublicKey};
 use crate::event::Event;
-use crate::ids::{AutonomyEpoch, KeyEpoch};
+use crate::ids::{AutonomyEpoch, KeyEpoch, RosterEpoch};
 use crate::proven::ProvenEvent;
-use crate::records::{
-    ConstitutionV1, GenesisV1, RootActV1, RosterV1, SafetyKernelV1, VerifierSeat,
-};
+use crate::records::{ConstitutionV1, GenesisV1, RootActV1, RosterV1, SafetyKernelV1};
 use crate::sign::{Envelope, Scope};
 
 /// The quorum's key in force.
@@ -65,6 +65,12 @@ pub struct InForceV1 {
     /// Acts of the root so far.
     #[n(7)]
     pub root_acts: u64,
+    /// The leaf after the last published autonomy epoch that was taken in: a later one stands behind it.
+    #[n(8)]
+    pub epoch_next: u64,
+    /// Where the acts of the root stand that came after that leaf; each raised the epoch by one.
+    #[n(9)]
+    pub acts_since: Vec<u64>,
 }
 
 /// What a proven event is to what is known.
@@ -109,6 +115,8 @@ impl InForceV1 {
                 .unwrap_or_default(),
             quorum_key: None,
             root_acts: 0,
+            epoch_next: 0,
+            acts_since: Vec::new(),
         }
     }
 
@@ -126,18 +134,27 @@ impl InForceV1 {
         )
     }
 
+    /// Whether a leaf that changes what is in force was taken in before, or came too late to count.
+    pub fn has_taken(&self, event: &Event, position: u64) -> bool {
+        match event {
+            Event::EpochPublished(_) => position < self.epoch_next,
+            _ => position < self.next,
+        }
+    }
+
     /// Takes in a proven event.
     ///
     /// # Errors
     /// [`NotTaken`].
     pub fn take(&mut self, proven: &ProvenEvent) -> Result<Taken, NotTaken> {
+        let position = proven.index();
+        if self.has_taken(proven.event(), position) {
+            return Ok(Taken::Nothing);
+        }
         if let Event::EpochPublished(epoch) = proven.event() {
             // It only rises, so its order to the rest does not matter: a stop must not wait for it.
-            self.autonomy_epoch = self.autonomy_epoch.max(epoch.autonomy_epoch);
+            self.published(epoch.autonomy_epoch, position);
             return Ok(Taken::Terms);
-        }
-        if proven.index() < self.next {
-            return Ok(Taken::Nothing);
         }
         let taken = match proven.event() {
             Event::RosterChanged(roster) | Event::NodeRejoined(roster, _) => self.roster(roster)?,
@@ -170,8 +187,21 @@ impl InForceV1 {
             Event::RootActed(act, _, envelope) => self.root(act, envelope)?,
             _ => return Ok(Taken::Nothing),
         };
-        self.next = proven.index().saturating_add(1);
+        self.next = position.saturating_add(1);
+        // An epoch that was published after the act has counted it.
+        if taken == Taken::Root && position >= self.epoch_next {
+            self.autonomy_epoch = self.autonomy_epoch.next();
+            self.acts_since.push(position);
+        }
         Ok(taken)
+    }
+
+    /// A later epoch, which acts of the root may have raised since.
+    fn published(&mut self, epoch: AutonomyEpoch, position: u64) {
+        self.acts_since.retain(|act| *act > position);
+        let since = self.acts_since.iter();
+        self.autonomy_epoch = since.fold(epoch, |epoch, _| epoch.next());
+        self.epoch_next = position.saturating_add(1);
     }
 
     fn roster(&mut self, roster: &RosterV1) -> Result<Taken, NotTaken> {
@@ -182,8 +212,27 @@ impl InForceV1 {
         if pinned(roster) != pinned(&self.roster) {
             return Err(NotTaken::OtherPins);
         }
-        self.roster = roster.clone();
+        self.seat(roster);
         Ok(Taken::Roster)
+    }
+
+    /// This roster is in force. A key ends with the verifiers that hold it, whoever hides that it was voided.
+    fn seat(&mut self, roster: &RosterV1) {
+        if self.roster.verifiers != roster.verifiers {
+            self.quorum_key = None;
+        }
+        self.roster = roster.clone();
+    }
+
+    /// What the next act of the root is held against.
+    pub fn root_in_force(&self) -> RootInForce {
+        RootInForce {
+            scope: self.scope,
+            key: self.kernel.pinned_external_root_key,
+            kernel_digest: self.kernel.digest(),
+            acts: self.root_acts,
+            roster_epoch: self.roster.roster_epoch,
+        }
     }
 
     /// Whether the root in force has signed this act as its next one.
@@ -191,54 +240,74 @@ impl InForceV1 {
     /// # Errors
     /// [`NotTaken`] with what is wrong with it.
     pub fn check_root_act(&self, act: &RootActV1, envelope: &Envelope) -> Result<(), NotTaken> {
+        self.root_in_force().check(act, envelope)
+    }
+
+    fn root(&mut self, act: &RootActV1, envelope: &Envelope) -> Result<Taken, NotTaken> {
+        self.check_root_act(act, envelope)?;
+        self.constitution = self.constitution.after_root_act(act);
+        self.kernel = act.kernel.clone();
+        self.seat(&act.roster);
+        self.root_acts = act.number;
+        self.scope.organism_epoch = self.scope.organism_epoch.saturating_add(1);
+        Ok(Taken::Root)
+    }
+}
+
+/// The root as it stands: what its next act is held against, wherever one is believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RootInForce {
+    /// Organism and its epoch.
+    pub scope: Scope,
+    /// The root's key.
+    pub key: PublicKey,
+    /// Digest of the kernel in force.
+    pub kernel_digest: Digest,
+    /// Acts so far.
+    pub acts: u64,
+    /// The roster in force.
+    pub roster_epoch: RosterEpoch,
+}
+
+impl RootInForce {
+    /// The root of a genesis.
+    pub fn of_genesis(genesis: &GenesisV1) -> RootInForce {
+        InForceV1::of_genesis(genesis).root_in_force()
+    }
+
+    /// Whether the root has signed this act, and as its next one.
+    ///
+    /// # Errors
+    /// [`NotTaken`] with what is wrong with it.
+    pub fn check(&self, act: &RootActV1, envelope: &Envelope) -> Result<(), NotTaken> {
         let signed = envelope
             .open::<RootActV1>()
             .map_err(|_| NotTaken::NotByTheRoot)?;
-        let by_root = *signed.key() == self.kernel.pinned_external_root_key
+        let by_root = *signed.key() == self.key
             && signed.scope().organism_id == self.scope.organism_id
             && signed.record() == act;
         if !by_root {
             return Err(NotTaken::NotByTheRoot);
         }
         let follows = *signed.scope() == self.scope
-            && act.number == self.root_acts.saturating_add(1)
-            && act.previous_kernel_digest == self.kernel.digest()
-            && act.roster.roster_epoch == self.roster.roster_epoch.next();
+            && act.number == self.acts.saturating_add(1)
+            && act.previous_kernel_digest == self.kernel_digest
+            && act.roster.roster_epoch == self.roster_epoch.next();
         follows.then_some(()).ok_or(NotTaken::OutOfOrder)
     }
 
-    fn root(&mut self, act: &RootActV1, envelope: &Envelope) -> Result<Taken, NotTaken> {
-        self.check_root_act(act, envelope)?;
-        self.constitution = constitution_after(&self.constitution, act);
-        if self.roster.verifiers != act.roster.verifiers {
-            self.quorum_key = None;
+    /// The root after an act that was checked.
+    #[must_use]
+    pub fn after(&self, act: &RootActV1) -> RootInForce {
+        RootInForce {
+            scope: Scope {
+                organism_epoch: self.scope.organism_epoch.saturating_add(1),
+                ..self.scope
+            },
+            key: act.kernel.pinned_external_root_key,
+            kernel_digest: act.kernel.digest(),
+            acts: act.number,
+            roster_epoch: act.roster.roster_epoch,
         }
-        self.kernel = act.kernel.clone();
-        self.roster = act.roster.clone();
-        self.root_acts = act.number;
-        self.scope.organism_epoch = self.scope.organism_epoch.saturating_add(1);
-        self.autonomy_epoch = self.autonomy_epoch.next();
-        Ok(Taken::Root)
     }
-}
-
-/// The constitution in force, under the new kernel and about the new parties.
-fn constitution_after(current: &ConstitutionV1, act: &RootActV1) -> ConstitutionV1 {
-    let mut next = ConstitutionV1 {
-        constitution_epoch: current.constitution_epoch.next(),
-        previous_constitution_digest: current.digest(),
-        safety_kernel_digest: act.kernel.digest(),
-        ..current.clone()
-    };
-    let verifiers = act.roster.verifiers.iter();
-    let mut seats: Vec<VerifierSeat> = verifiers
-        .map(|it| VerifierSeat {
-            verifier_id: it.verifier_id.clone(),
-            failure_domain: it.failure_domain.clone(),
-        })
-        .collect();
-    seats.sort();
-    next.independence_spec.four_voting_verifier_principals = seats;
-    next.independence_spec.nonvoting_sentinel_id = act.roster.sentinel.name.clone();
-    next
 }

@@ -227,26 +227,41 @@ impl Policy {
         Policy::new(logs, nodes, (!witnesses.is_empty()).then_some(group))
     }
 
+    /// The policy of a whole roster: its voters, and its verifiers as witnesses unless the journal is
+    /// a development organism's (D4).
+    ///
+    /// # Errors
+    /// [`PolicyError`] as for [`Policy::of_roster`].
+    pub fn of(origin: &Origin, roster: &RosterV1) -> Result<Policy, PolicyError> {
+        Policy::witnessed(origin, roster, origin.stage == Stage::Production)
+    }
+
     /// The policy of the same journal under another roster: its voters, and its verifiers as
     /// witnesses where this policy asks for witnesses.
     ///
     /// # Errors
     /// [`PolicyError`] as for [`Policy::of_roster`].
     pub fn under(&self, roster: &RosterV1) -> Result<Policy, PolicyError> {
+        Policy::witnessed(&self.origin, roster, self.witnesses.is_some())
+    }
+
+    fn witnessed(
+        origin: &Origin,
+        roster: &RosterV1,
+        has_witnesses: bool,
+    ) -> Result<Policy, PolicyError> {
         let nodes = roster.voters().map(|node| NodeKeys {
             label: node.name.to_string(),
             log: node.log_key,
             cosigner: node.cosigner_key,
         });
-        let witnesses = roster.verifiers.iter().map(|verifier| WitnessKey {
+        let verifiers = roster.verifiers.iter().filter(|_| has_witnesses);
+        let witnesses = verifiers.map(|verifier| WitnessKey {
             label: verifier.verifier_id.to_string(),
             key: verifier.witness_key,
         });
-        let witnesses: Vec<WitnessKey> = match self.witnesses {
-            Some(_) => witnesses.collect(),
-            None => Vec::new(),
-        };
-        Policy::of_roster(&self.origin, &nodes.collect::<Vec<_>>(), &witnesses)
+        let (nodes, witnesses): (Vec<_>, Vec<_>) = (nodes.collect(), witnesses.collect());
+        Policy::of_roster(origin, &nodes, &witnesses)
     }
 
     /// Whether its keys are those of this roster.

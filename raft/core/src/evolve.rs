@@ -16,7 +16,6 @@ use crate::authority::{
     IntentStage, Latch, LatchState, OutboxWatermark, Permit, QuorumKey, Resource, Transaction,
     TransactionStage,
 };
-use crate::decide::root::constitution_after;
 
 /// Changes `state` by `event`.
 pub fn evolve(state: &mut Authority, event: &Event) {
@@ -334,7 +333,7 @@ fn root_acted(state: &mut Authority, act: &RootActV1, ground: &Ground) {
     let Some(governance) = &mut state.governance else {
         return;
     };
-    governance.constitution = constitution_after(governance, act);
+    governance.constitution = governance.constitution.after_root_act(act);
     if governance.roster.sentinel.key != act.roster.sentinel.key {
         state.outbox = OutboxWatermark::default();
     }

@@ -158,6 +158,77 @@ fn an_act_of_the_root_is_followed_like_the_journal_does() {
     assert_eq!(followed(&world).scope.organism_epoch, 2);
 }
 
+/// What is in force once these were shown, in this order.
+fn shown(world: &World, positions: impl IntoIterator<Item = usize>) -> InForceV1 {
+    let mut known = InForceV1::of_genesis(&genesis(world));
+    for position in positions {
+        let event = &world.events[position];
+        if InForceV1::is_changed_by(event) {
+            known.take(&at(world, event, position as u64)).unwrap();
+        }
+    }
+    known
+}
+
+fn last(world: &World, word: &str) -> usize {
+    let mut events = world.events.iter();
+    events.rposition(|it| it.word() == word).unwrap()
+}
+
+/// A journal in which the root acts after one published epoch and before another.
+fn acted() -> (World, usize, usize, usize) {
+    let mut world = World::new();
+    world.make_change(roster(RosterPayload::Join(joined(4))));
+    let before = last(&world, "epoch_published");
+    let Event::RootActed(_, _, envelope) = act(&world, ROOT, |_| {}) else {
+        unreachable!()
+    };
+    world.ok(command::RawCommand::RootAct(envelope));
+    let act = last(&world, "root_acted");
+    let red = journal::Outbox::new().red(&world, &RedScope::Everything);
+    let latch = world.latch(red);
+    world.stop(latch);
+    let after = last(&world, "epoch_published");
+    assert!(before < act && act < after);
+    (world, before, act, after)
+}
+
+#[test]
+fn an_epoch_that_was_left_out_counts_whenever_it_is_shown() {
+    let (world, before, act, after) = acted();
+    let whole = shown(&world, 0..=act);
+    let mut known = shown(&world, (0..=act).filter(|it| *it != before));
+    assert!(known.autonomy_epoch < whole.autonomy_epoch);
+    assert!(
+        known.epoch_next <= before as u64,
+        "it is read again from there"
+    );
+    let hidden = at(&world, &world.events[before], before as u64);
+    assert!(!known.has_taken(hidden.event(), hidden.index()));
+    assert_eq!(known.take(&hidden), Ok(Taken::Terms));
+    assert_eq!(known, whole);
+    assert_eq!(known.take(&hidden), Ok(Taken::Nothing));
+    assert_eq!(known, whole);
+    // The stop's epoch is not to wait for the act, and has counted it.
+    let others = (0..act).chain([after, act]);
+    assert_eq!(
+        shown(&world, others).autonomy_epoch,
+        world.governance().epoch.autonomy_epoch
+    );
+    assert_same(&world);
+}
+
+#[test]
+fn a_key_ends_with_its_verifiers_though_it_is_hidden_that_it_was_voided() {
+    let mut world = World::new();
+    let verifiers = rekeyed(&world);
+    assert!(followed(&world).quorum_key.is_some());
+    world.make_change(ActionPayload::VerifierSetChange(verifiers));
+    let voided = last(&world, "quorum_key_voided");
+    let known = shown(&world, (0..world.events.len()).filter(|it| *it != voided));
+    assert_eq!(known.quorum_key, None);
+}
+
 #[test]
 fn what_does_not_follow_changes_nothing() {
     let mut world = World::new();

@@ -8,9 +8,10 @@ use crate::merkle::leaf_hash;
 use crate::policy::fixtures::Organism;
 use crate::receipt::TlogProof;
 use crate::records::{PinnedParty, RootActV1, RosterNode, RosterVerifier, Seat, Text};
-use crate::sign::{Scope, SigningKey};
+use crate::sign::{Envelope, Scope, SigningKey};
 
 const ROOT: [u8; 32] = [7; 32];
+const SUCCESSOR: [u8; 32] = [8; 32];
 
 fn name(text: &str) -> Name {
     Name::new(text).expect("a name")
@@ -57,8 +58,21 @@ fn roster(organism: &Organism, epoch: u64, voters: &[usize]) -> RosterV1 {
 }
 
 fn trust(organism: &Organism, roster: RosterV1) -> Trust {
-    let root = SigningKey::from_seed(ROOT).public_key();
+    let root = RootInForce {
+        scope: scope(organism, 1),
+        key: SigningKey::from_seed(ROOT).public_key(),
+        kernel_digest: kernel().digest(),
+        acts: 0,
+        roster_epoch: roster.roster_epoch,
+    };
     Trust::of_roster(organism.origin, roster, root).expect("a policy")
+}
+
+fn scope(organism: &Organism, organism_epoch: u64) -> Scope {
+    Scope {
+        organism_id: organism.origin.organism,
+        organism_epoch,
+    }
 }
 
 /// A receipt of `event` in a journal of two leaves, signed by these nodes.
@@ -100,7 +114,7 @@ fn a_majority_of_the_roster_before_leads_to_the_next_one() {
     assert_eq!(third.roster().roster_epoch, RosterEpoch(3));
     assert_eq!(
         third.policy(),
-        &policy_of(&organism.origin, third.roster()).expect("a policy")
+        &Policy::of(&organism.origin, third.roster()).expect("a policy")
     );
 }
 
@@ -138,52 +152,123 @@ fn a_production_policy_asks_for_the_witnesses_as_well() {
     assert!(first.follow(&witnessed, Demand::Quorum).is_ok());
 }
 
+/// The root's first act, which names nodes 1, 3 and 4 and its successor.
+fn act(organism: &Organism) -> RootActV1 {
+    RootActV1 {
+        number: 1,
+        previous_kernel_digest: kernel().digest(),
+        kernel: crate::records::SafetyKernelV1 {
+            pinned_external_root_key: SigningKey::from_seed(SUCCESSOR).public_key(),
+            ..kernel()
+        },
+        roster: roster(organism, 2, &[1, 3, 4]),
+        old_outbox_root_optional: None,
+        reason: Text::default(),
+    }
+}
+
+/// The leaf of an act that `signer` has signed.
+fn acted(scope: Scope, signer: [u8; 32], act: &RootActV1) -> Event {
+    let envelope = Envelope::seal(scope, &SigningKey::from_seed(signer), act);
+    let ground = crate::event::Ground {
+        number: crate::GroundNumber(1),
+        scopes: Vec::new(),
+        cause: crate::event::GroundCause::RootAct(act.number),
+    };
+    Event::RootActed(Box::new(act.clone()), ground, envelope)
+}
+
 #[test]
 fn an_act_of_the_root_leads_on_by_its_own_signature_and_names_its_successor() {
     let organism = Organism::new(Stage::Development, 4, 0);
     let first = trust(&organism, roster(&organism, 1, &[1, 2, 3]));
-    let scope = Scope {
-        organism_id: organism.origin.organism,
-        organism_epoch: 1,
+    let (scope, act) = (scope(&organism, 1), act(&organism));
+    let follow = |scope: Scope, signer| {
+        let link = link(&organism, &acted(scope, signer, &act), &[0, 2], &[]);
+        first.follow(&link, Demand::Quorum)
     };
-    let successor = SigningKey::from_seed([8; 32]);
-    let acted = |scope: Scope, signer: [u8; 32]| {
-        let act = RootActV1 {
-            number: 1,
-            previous_kernel_digest: Digest::ZERO,
-            kernel: crate::records::SafetyKernelV1 {
-                pinned_external_root_key: successor.public_key(),
-                ..kernel()
-            },
-            roster: roster(&organism, 2, &[2, 3, 4]),
-            old_outbox_root_optional: None,
-            reason: Text::default(),
-        };
-        let envelope = Envelope::seal(scope, &SigningKey::from_seed(signer), &act);
-        let ground = crate::event::Ground {
-            number: crate::GroundNumber(1),
-            scopes: Vec::new(),
-            cause: crate::event::GroundCause::RootAct(1),
-        };
-        let event = Event::RootActed(Box::new(act), ground, envelope);
-        link(&organism, &event, &[], &[])
-    };
-    let forged = first.follow(&acted(scope, [9; 32]), Demand::Quorum);
+    let forged = follow(scope, [9; 32]);
     assert!(matches!(forged, Err(BadLink::NotTheRoot)), "{forged:?}");
     let foreign = Scope {
         organism_id: crate::OrganismId(Digest::of(b"another")),
         ..scope
     };
-    assert!(first.follow(&acted(foreign, ROOT), Demand::Quorum).is_err());
-    let second = first
-        .follow(&acted(scope, ROOT), Demand::Quorum)
-        .expect("the root of the genesis");
+    assert!(matches!(follow(foreign, ROOT), Err(BadLink::NotTheRoot)));
+    let second = follow(scope, ROOT).expect("the root of the genesis");
     assert_eq!(second.roster().voters().count(), 3);
-    let again = second.follow(&acted(scope, ROOT), Demand::Quorum);
+    let again = link(&organism, &acted(scope, ROOT, &act), &[0, 2], &[]);
+    let again = second.follow(&again, Demand::Quorum);
     assert!(
         matches!(again, Err(BadLink::NotTheRoot)),
         "the successor is root now"
     );
+    // And what it signs follows from there: the next number, kernel, roster and organism epoch.
+    let next = RootActV1 {
+        number: 2,
+        previous_kernel_digest: act.kernel.digest(),
+        roster: roster(&organism, 3, &[1, 2, 3]),
+        ..act.clone()
+    };
+    let next = acted(self::scope(&organism, 2), SUCCESSOR, &next);
+    let third = second.follow(&link(&organism, &next, &[0, 1], &[]), Demand::Quorum);
+    assert_eq!(
+        third.expect("its second act").roster().roster_epoch,
+        RosterEpoch(3)
+    );
+}
+
+#[test]
+fn an_act_of_the_root_that_is_not_its_next_one_leads_nowhere() {
+    let organism = Organism::new(Stage::Development, 4, 0);
+    let first = trust(&organism, roster(&organism, 1, &[1, 2, 3]));
+    let changes: [fn(&mut RootActV1); 4] = [
+        |it| it.number = 2,
+        |it| it.number = 0,
+        |it| it.previous_kernel_digest = Digest::of(b"another"),
+        |it| it.roster.roster_epoch = RosterEpoch(3),
+    ];
+    for change in changes {
+        let mut other = act(&organism);
+        change(&mut other);
+        let event = acted(scope(&organism, 1), ROOT, &other);
+        let refused = first.follow(&link(&organism, &event, &[0, 2], &[]), Demand::Quorum);
+        assert!(
+            matches!(refused, Err(BadLink::NotTheNextAct)),
+            "{refused:?}"
+        );
+    }
+    let later = acted(scope(&organism, 2), ROOT, &act(&organism));
+    let refused = first.follow(&link(&organism, &later, &[0, 2], &[]), Demand::Quorum);
+    assert!(matches!(refused, Err(BadLink::NotTheNextAct)));
+    // Signed is one act, and shown another.
+    let mut shown = acted(scope(&organism, 1), ROOT, &act(&organism));
+    if let Event::RootActed(act, ..) = &mut shown {
+        act.roster.nodes.pop();
+    }
+    let refused = first.follow(&link(&organism, &shown, &[0, 2], &[]), Demand::Quorum);
+    assert!(matches!(refused, Err(BadLink::NotTheRoot)), "{refused:?}");
+}
+
+#[test]
+fn an_act_of_the_root_stands_in_a_journal_that_the_nodes_it_names_have_signed() {
+    let organism = Organism::new(Stage::Production, 4, 4);
+    let first = trust(&organism, roster(&organism, 1, &[1, 2, 3]));
+    let event = acted(scope(&organism, 1), ROOT, &act(&organism));
+    let follow = |nodes: &[usize], witnesses: &[usize], demand| {
+        let followed = first.follow(&link(&organism, &event, nodes, witnesses), demand);
+        match followed {
+            Ok(_) => true,
+            Err(BadLink::Receipt(_)) => false,
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert!(
+        !follow(&[0, 1], &[], Demand::Nodes),
+        "node 2 is named no more"
+    );
+    assert!(follow(&[0, 2], &[], Demand::Nodes));
+    assert!(!follow(&[0, 2], &[], Demand::Quorum));
+    assert!(follow(&[0, 2], &[0, 1, 2], Demand::Quorum));
 }
 
 fn kernel() -> crate::records::SafetyKernelV1 {

@@ -7,6 +7,7 @@ use minicbor::{Decode, Encode};
 use super::base::{ActionClass, Mode, RiskClass, Text, Tier, words};
 use super::clause::PolicyClauseV1;
 use super::human::AttestationClass;
+use super::root::RootActV1;
 use crate::bytes::{Digest, PublicKey};
 use crate::codec::Canonical;
 use crate::ids::{
@@ -140,6 +141,26 @@ impl ConstitutionV1 {
     /// `constitution_digest` of SPEC C.12.
     pub fn digest(&self) -> Digest {
         Digest::of(&self.to_canonical())
+    }
+
+    /// The one that follows it unchanged.
+    #[must_use]
+    pub fn followed(&self) -> ConstitutionV1 {
+        ConstitutionV1 {
+            constitution_epoch: self.constitution_epoch.next(),
+            previous_constitution_digest: self.digest(),
+            ..self.clone()
+        }
+    }
+
+    /// The one that follows it with an act of the root: under its kernel and about its parties.
+    #[must_use]
+    pub fn after_root_act(&self, act: &RootActV1) -> ConstitutionV1 {
+        let mut next = self.followed();
+        next.safety_kernel_digest = act.kernel.digest();
+        next.independence_spec.four_voting_verifier_principals = act.roster.verifier_seats();
+        next.independence_spec.nonvoting_sentinel_id = act.roster.sentinel.name.clone();
+        next
     }
 
     /// `quorum_policy_digest` of SPEC: the terms on quorum decisions.

@@ -3,6 +3,7 @@
 use minicbor::{Decode, Encode};
 
 use super::base::words;
+use super::governance::VerifierSeat;
 use crate::bytes::{Digest, PublicKey};
 use crate::ids::{FailureDomain, Name, NodeId, RosterEpoch, VerifierId};
 use std::fmt;
@@ -124,6 +125,17 @@ impl RosterV1 {
     /// The smallest number of voters that is more than half of them.
     pub fn majority(&self) -> usize {
         self.voters().count() / 2 + 1
+    }
+
+    /// The voting seats of its verifiers, ascending by name.
+    pub fn verifier_seats(&self) -> Vec<VerifierSeat> {
+        let seat = |verifier: &RosterVerifier| VerifierSeat {
+            verifier_id: verifier.verifier_id.clone(),
+            failure_domain: verifier.failure_domain.clone(),
+        };
+        let mut seats: Vec<VerifierSeat> = self.verifiers.iter().map(seat).collect();
+        seats.sort();
+        seats
     }
 
     /// The node of that number.

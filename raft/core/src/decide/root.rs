@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 
 use redlatch_types::event::{Accepted, Event, Ground, GroundCause};
 use redlatch_types::limits::{NODES_MAX, VERIFIER_SEATS, VOTERS_MAX, VOTERS_MIN};
-use redlatch_types::records::{
-    ConstitutionV1, FeatureSupportV1, RedScope, RejoinV1, RootActV1, Seat,
-};
+use redlatch_types::records::{FeatureSupportV1, RedScope, RejoinV1, RootActV1, Seat};
 use redlatch_types::{Refusal, Signed};
 
 use super::fence::{Target, fence};
@@ -49,7 +47,7 @@ fn sound(state: &Authority, governance: &Governance, act: &RootActV1) -> bool {
         kernel: act.kernel.clone(),
         ..governance.clone()
     };
-    let constitution = constitution_after(governance, act);
+    let constitution = governance.constitution.after_root_act(act);
     terms::floors_hold(&act.kernel, governance.kind)
         && terms::pins_match(&act.kernel, roster)
         && roster.roster_epoch == governance.roster.roster_epoch.next()
@@ -66,15 +64,6 @@ fn sound(state: &Authority, governance: &Governance, act: &RootActV1) -> bool {
         && act
             .old_outbox_root_optional
             .is_none_or(|root| state.outbox.root.is_none_or(|known| known == root))
-}
-
-/// The constitution in force, under the new kernel and about the new parties.
-pub(crate) fn constitution_after(governance: &Governance, act: &RootActV1) -> ConstitutionV1 {
-    let mut next = terms::next(&governance.constitution);
-    next.safety_kernel_digest = act.kernel.digest();
-    next.independence_spec.four_voting_verifier_principals = terms::seats(&act.roster);
-    next.independence_spec.nonvoting_sentinel_id = act.roster.sentinel.name.clone();
-    next
 }
 
 /// Raises the feature level once every node of the roster says that it supports it.

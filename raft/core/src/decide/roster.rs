@@ -94,10 +94,10 @@ pub(super) fn with_verifiers(
             .subjects
             .keys()
             .any(|s| named.contains(s.as_str()));
-    let mut constitution = terms::next(&governance.constitution);
+    let mut constitution = governance.constitution.followed();
     constitution
         .independence_spec
-        .four_voting_verifier_principals = terms::seats(&roster);
+        .four_voting_verifier_principals = roster.verifier_seats();
     let holds = sound && terms::constitution_holds(&constitution, &governance.kernel, &roster);
     holds.then_some((roster, constitution))
 }

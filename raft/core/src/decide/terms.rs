@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use redlatch_types::limits::{POLICY_CLAUSES_MAX, SCOPES_MAX};
 use redlatch_types::records::{
     AttestationClass, CANONICALIZATION_VERSION, ConstitutionV1, Mode, OrganismKind, PolicyClauseV1,
-    RosterV1, SafetyKernelV1, Tier, VerifierSeat,
+    RosterV1, SafetyKernelV1, Tier,
 };
 use redlatch_types::{Canonical, Digest};
 
@@ -52,7 +52,7 @@ pub(super) fn constitution_holds(
     roster: &RosterV1,
 ) -> bool {
     let spec = &constitution.independence_spec;
-    let seats = seats(roster);
+    let seats = roster.verifier_seats();
     let domains: BTreeSet<_> = seats.iter().map(|s| &s.failure_domain).collect();
     constitution.safety_kernel_digest == kernel.digest()
         && constitution.budgets_risk_actions_digest == registry_digest()
@@ -94,29 +94,6 @@ pub(super) fn amendment_holds(governance: &Governance, next: &ConstitutionV1) ->
             .contains(&governance.epoch.active_mode)
         && (constitution_holds(next, &governance.kernel, &governance.roster)
             || Bug::FloorsLowered.planted())
-}
-
-/// The constitution in force, as the one that follows it unchanged.
-pub(super) fn next(current: &ConstitutionV1) -> ConstitutionV1 {
-    ConstitutionV1 {
-        constitution_epoch: current.constitution_epoch.next(),
-        previous_constitution_digest: current.digest(),
-        ..current.clone()
-    }
-}
-
-/// The voting seats of a roster, ascending by name.
-pub(super) fn seats(roster: &RosterV1) -> Vec<VerifierSeat> {
-    let mut seats: Vec<VerifierSeat> = roster
-        .verifiers
-        .iter()
-        .map(|v| VerifierSeat {
-            verifier_id: v.verifier_id.clone(),
-            failure_domain: v.failure_domain.clone(),
-        })
-        .collect();
-    seats.sort();
-    seats
 }
 
 /// The tier above; A5 stays.
