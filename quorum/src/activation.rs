@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   leaves ─▶ roster, constitution, key, epoch: proven, in their order ─▶ kept ─▶ terms, share opened
+//!          ─▶ at their end: compared with what a majority vouches for ─▶ read again, if something was left out
 //! ```
 //!
 //! What was proven is kept, so that a restart needs no node to vouch for it again. A share whose key's
@@ -15,11 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rand_chacha::ChaCha20Rng;
+use rand_core::RngCore;
 use redlatch_ballot::{OwnSeat, SealedShare, Terms};
 use redlatch_link::diagnostics::Condition;
-use redlatch_link::follow::{Batch, Follower, Trust, Wanted};
+use redlatch_link::follow::{Batch, Follower, Standing, Trust, Wanted};
 use redlatch_link::store::Store;
-use redlatch_link::world;
+use redlatch_link::world::{self, Monotonic};
+use redlatch_types::Digest;
 
 use crate::alarm::{Alarm, FatalCause};
 use crate::ceremony::Conductor;
@@ -28,6 +32,10 @@ use crate::store::{self, FollowedV1, KeptError};
 
 /// Pause before the journal is read on.
 const AGAIN: Duration = Duration::from_millis(500);
+/// How often the end of the journal is compared with what a majority vouches for.
+const COMPARE: Duration = Duration::from_secs(5);
+/// How long that may take.
+const COMPARE_DEADLINE: Duration = Duration::from_secs(3);
 /// Leaves after which the place in the journal is kept, though nothing changed.
 const KEEP_EVERY: u64 = 1_024;
 
@@ -40,7 +48,7 @@ pub(crate) struct Activation<S> {
     pub(crate) signer: Arc<Signer<S>>,
     pub(crate) conductor: Arc<Conductor<S>>,
     pub(crate) alarm: Alarm,
-    /// The journal was read to its end, and the quorum has no key.
+    /// A majority vouches for it that the journal was read to its end, and that the quorum has no key.
     pub(crate) none_so_far: AtomicBool,
 }
 
@@ -74,8 +82,14 @@ impl<S: Store> Activation<S> {
     }
 
     /// Follows the journal for as long as the process runs.
-    pub(crate) async fn follow(self: Arc<Self>, mut follower: Follower, condition: Condition) {
+    pub(crate) async fn follow(
+        self: Arc<Self>,
+        mut follower: Follower,
+        mut rng: ChaCha20Rng,
+        condition: Condition,
+    ) {
         let mut kept = follower.position();
+        let mut level: Option<Monotonic> = None;
         loop {
             match follower.read_on(|_| Wanted::No).await {
                 Ok(batch) => {
@@ -87,11 +101,45 @@ impl<S: Store> Activation<S> {
                     if !batch.at_end {
                         continue;
                     }
+                    if level.is_none_or(|at| at.elapsed() >= COMPARE) {
+                        let is_level = self.compare(&mut follower, &mut rng, &condition).await;
+                        level = is_level.then(Monotonic::now);
+                    }
                 }
                 Err(error) => tracing::debug!(%error, "the journal cannot be read on yet"),
             }
             world::sleep(AGAIN).await;
         }
+    }
+
+    /// Compares what was read with what a majority vouches for; true: nothing was left out.
+    async fn compare(
+        &self,
+        follower: &mut Follower,
+        rng: &mut ChaCha20Rng,
+        condition: &Condition,
+    ) -> bool {
+        let mut nonce = Digest::ZERO;
+        rng.fill_bytes(&mut nonce.0);
+        let standing = match follower.read_point(nonce, COMPARE_DEADLINE).await {
+            Ok(point) => follower.compare(&point, None),
+            Err(error) => {
+                tracing::debug!(%error, "no majority to compare with");
+                Standing::Behind
+            }
+        };
+        let has_key = follower.trust().in_force().quorum_key.is_some();
+        let is_level = standing == Standing::Level;
+        match standing {
+            Standing::LeftOut => {
+                condition.unmet("a majority says that more is in force than is shown")
+            }
+            Standing::Level if has_key => condition.met(),
+            Standing::Level | Standing::Behind => {}
+        }
+        self.none_so_far
+            .store(is_level && !has_key, Ordering::Release);
+        is_level
     }
 
     async fn take_in(
@@ -130,9 +178,6 @@ impl<S: Store> Activation<S> {
                 condition.unmet("the quorum's key is not in force here yet");
             }
         }
-        let has_key = trust.in_force().quorum_key.is_some();
-        self.none_so_far
-            .store(batch.at_end && !has_key, Ordering::Release);
         Ok(())
     }
 }

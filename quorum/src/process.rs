@@ -263,6 +263,7 @@ struct Assembled<S> {
     follower: Follower,
     fellows: Vec<Fellow>,
     leads: bool,
+    rng: ChaCha20Rng,
 }
 
 impl<S: Store> Assembled<S> {
@@ -333,6 +334,7 @@ impl<S: Store> Assembled<S> {
             follower,
             fellows,
             leads: seat.identifier == 1,
+            rng: fork(&mut parts.rng),
         })
     }
 
@@ -345,6 +347,7 @@ impl<S: Store> Assembled<S> {
             follower,
             fellows,
             leads,
+            rng,
         } = self;
         let conductor = Arc::clone(&desk.conductor);
         let mut tasks = vec![world::spawn(fellows::tell_boot(
@@ -370,7 +373,8 @@ impl<S: Store> Assembled<S> {
         if resumed {
             conditions.key.met();
         }
-        tasks.push(world::spawn(activation.follow(follower, conditions.key)));
+        let following = activation.follow(follower, rng, conditions.key);
+        tasks.push(world::spawn(following));
         tasks
     }
 }

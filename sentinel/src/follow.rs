@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redlatch_link::diagnostics::Condition;
-use redlatch_link::follow::{Batch, Follower, News, Wanted, read_point};
+use redlatch_link::follow::{Batch, Follower, News, ProvenLatches, Standing, Wanted};
 use redlatch_link::store::Store;
 use redlatch_link::world::{self, Monotonic};
 use redlatch_types::event::Event;
@@ -161,9 +161,7 @@ async fn take_in<S: Store>(
 /// Compares what was read with what a majority vouches for; false: there is more to read.
 async fn compare<S: Store>(desk: &Arc<Desk<S>>, follower: &mut Follower) -> Result<bool, Stopped> {
     let nonce = desk.draw().await?;
-    let roster = &follower.trust().in_force().roster;
-    let point = read_point(follower.nodes(), roster, nonce, COMPARE_DEADLINE).await;
-    let point = match point {
+    let point = match follower.read_point(nonce, COMPARE_DEADLINE).await {
         Ok(point) => point,
         Err(error) => {
             tracing::debug!(%error, "no majority to compare with");
@@ -171,17 +169,10 @@ async fn compare<S: Store>(desk: &Arc<Desk<S>>, follower: &mut Follower) -> Resu
         }
     };
     desk.state_time(point.state_time).await?;
-    if follower.position() < point.size {
-        return Ok(false);
-    }
-    let (known, latched_at) = desk.known().await?;
-    let in_force = follower.trust().in_force();
-    if point.is_beyond(in_force) {
-        follower.reread(in_force.next);
-        return Ok(false);
-    }
-    if known.latches < point.latches {
-        follower.reread(latched_at);
+    let (known, at) = desk.known().await?;
+    let up_to = known.latches;
+    let standing = follower.compare(&point, Some(ProvenLatches { up_to, at }));
+    if standing != Standing::Level {
         return Ok(false);
     }
     desk.remembered(Memory::Journal, known.watermark).await?;

@@ -21,31 +21,28 @@
 //! before it: that is read again of another node, and once all were asked it is read past. One that no node can
 //! prove may rest on a roster that was left out: then all of it is read again from the last change on.
 
+mod compare;
 mod owed;
 mod trust;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
 use redlatch_proto::v1;
 use redlatch_types::event::Event;
 use redlatch_types::in_force::{InForceV1, Taken};
 use redlatch_types::proven::NotProven;
 use redlatch_types::proven::ProvenEvent;
 use redlatch_types::receipt::{Receipt, ReceiptError};
-use redlatch_types::records::{RosterV1, StatusV1};
-use redlatch_types::{
-    AutonomyEpoch, Canonical, ConstitutionEpoch, Digest, IntentDigest, LatchNumber, RosterEpoch,
-};
+use redlatch_types::{Canonical, IntentDigest};
 
+pub use compare::{ProvenLatches, ReadPoint, Standing, read_point};
 use owed::{Debt, Owed};
 pub use trust::{NotFollowed, Trust, TrustV1};
 
 use crate::nodes::{self, CallError, Nodes};
 use crate::transport::{Dialer, TransportError};
-use crate::world;
+use crate::world::{self, Monotonic};
 
 /// How long a node may take to begin an answer, or to show the next leaf.
 const CALL_DEADLINE: Duration = Duration::from_secs(3);
@@ -53,6 +50,8 @@ const CALL_DEADLINE: Duration = Duration::from_secs(3);
 const RECEIPT_DEADLINE: Duration = Duration::from_secs(5);
 /// Wanted leaves that are handed on at a time.
 const BATCH_MAX: usize = 64;
+/// Leaves that are looked at for one batch, wanted or not: no stream goes on for ever.
+const LOOKED_MAX: usize = 4_096;
 
 /// What a reader wants of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +104,8 @@ pub struct Follower {
     refused: Tries,
     /// A leaf whose proof nobody has.
     unproven: Tries,
+    /// A read point that was not reached yet, and when it was asked for.
+    ahead: Option<(ReadPoint, Monotonic)>,
 }
 
 /// How often a leaf was tried in vain.
@@ -150,6 +151,7 @@ impl Follower {
             owed: Owed::default(),
             refused: Tries::default(),
             unproven: Tries::default(),
+            ahead: None,
         })
     }
 
@@ -166,6 +168,11 @@ impl Follower {
     /// The first leaf that was not read yet.
     pub fn position(&self) -> u64 {
         self.next
+    }
+
+    /// Whether a change of what is in force was shown whose proof is not there yet.
+    fn awaits_change(&self) -> bool {
+        self.refused.times == 0 && self.owed.blocks(u64::MAX)
     }
 
     /// Reads on from an earlier leaf.
@@ -263,8 +270,14 @@ impl Follower {
     ) -> Result<bool, CallError> {
         let nodes = self.nodes().clone();
         let mut leaves = nodes.journal(self.next, false, CALL_DEADLINE).await?;
-        let enough = news.len() + BATCH_MAX;
-        while news.len() < enough {
+        let (enough, pause) = (news.len() + BATCH_MAX, self.pause());
+        for _ in 0..LOOKED_MAX {
+            if news.len() >= enough {
+                break;
+            }
+            if Some(self.next) == pause {
+                return Ok(true);
+            }
             let unavailable = |text: String| CallError::Unavailable(text);
             let leaf = world::timeout(CALL_DEADLINE, leaves.message()).await;
             let leaf = leaf.map_err(|late| unavailable(late.to_string()))?;
@@ -313,7 +326,7 @@ impl Follower {
             Wanted::Read if !changes => return Ok(Look::News(Some(News::Read(Box::new(event))))),
             Wanted::No | Wanted::Read | Wanted::Proof => {}
         }
-        let known = leaf.position < self.trust.in_force().next;
+        let known = self.trust.in_force().has_taken(&event, leaf.position);
         if changes && known && wanted(&event) != Wanted::Proof {
             return Ok(Look::News(None));
         }
@@ -433,73 +446,4 @@ pub fn frozen_at(intent: &IntentDigest) -> v1::leaf_at::At {
     let mut key = vec![FROZEN];
     key.extend_from_slice(&intent.0.0);
     v1::leaf_at::At::IndexKey(key)
-}
-
-/// What a majority of the voters vouches for at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadPoint {
-    /// Leaves that there are at least.
-    pub size: u64,
-    /// The highest latch; 0 if there is none.
-    pub latches: LatchNumber,
-    /// State time that at least one honest node is at (D7).
-    pub state_time: u64,
-    /// The roster in force there.
-    pub roster_epoch: RosterEpoch,
-    /// The constitution in force there.
-    pub constitution_epoch: ConstitutionEpoch,
-    /// The autonomy epoch in force there.
-    pub autonomy_epoch: AutonomyEpoch,
-}
-
-impl ReadPoint {
-    /// Whether more is in force there than what was followed: something was left out.
-    pub fn is_beyond(&self, known: &InForceV1) -> bool {
-        self.roster_epoch > known.roster.roster_epoch
-            || self.constitution_epoch > known.constitution.constitution_epoch
-            || self.autonomy_epoch > known.autonomy_epoch
-    }
-}
-
-/// Asks every voter for a fresh signed status until a majority has answered.
-///
-/// # Errors
-/// [`CallError::Unavailable`] if there is no majority before the deadline.
-pub async fn read_point(
-    nodes: &Nodes,
-    roster: &RosterV1,
-    nonce: Digest,
-    deadline: Duration,
-) -> Result<ReadPoint, CallError> {
-    let mut asked: FuturesUnordered<_> = roster
-        .voters()
-        .map(|voter| nodes.status(voter.name.as_str(), nonce, None, deadline))
-        .collect();
-    let mut statuses = Vec::new();
-    let mut failure = CallError::Unavailable("no node of the roster has an address".to_owned());
-    while let Some(answer) = asked.next().await {
-        match answer {
-            Ok(status) => statuses.push(status.record().clone()),
-            Err(error) => failure = error,
-        }
-        if statuses.len() >= roster.majority() {
-            return Ok(of_majority(&statuses, roster));
-        }
-    }
-    Err(failure)
-}
-
-fn of_majority(statuses: &[StatusV1], roster: &RosterV1) -> ReadPoint {
-    let mut times: Vec<u64> = statuses.iter().map(|it| it.state_time).collect();
-    times.sort_unstable_by(|a, b| b.cmp(a));
-    let faulty = roster.voters().count().saturating_sub(1) / 2;
-    let highest = |of: fn(&StatusV1) -> u64| statuses.iter().map(of).max().unwrap_or(0);
-    ReadPoint {
-        size: highest(|it| it.tree_size),
-        latches: LatchNumber(highest(|it| it.latch_epoch.0)),
-        state_time: times.get(faulty).copied().unwrap_or(0),
-        roster_epoch: RosterEpoch(highest(|it| it.roster_epoch.0)),
-        constitution_epoch: ConstitutionEpoch(highest(|it| it.constitution_epoch.0)),
-        autonomy_epoch: AutonomyEpoch(highest(|it| it.autonomy_epoch.0)),
-    }
 }

@@ -149,3 +149,16 @@ async fn an_intent_that_is_not_the_frozen_one_gets_no_vote() {
         assert_eq!(refused, Wire::Refusal(code.to_owned()));
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_hides_the_key_from_its_readers_hides_it_from_no_verifier() {
+    let mut quorum = Quorum::new().await;
+    // Every one of them reads from this one first.
+    quorum.journal.set_masking(1, "quorum_key_activated");
+    for name in NAMES {
+        quorum.start(name).await.unwrap();
+    }
+    quorum.ready(&NAMES).await;
+    let (intent, receipt) = quorum.journal.freeze(7);
+    quorum.ballot(&intent, &receipt, 16).await.unwrap();
+}

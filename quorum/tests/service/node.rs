@@ -1,4 +1,4 @@
-//! A node as verifiers see one: a journal in memory whose heads three nodes' keys sign.
+//! Three nodes as verifiers see them: one journal in memory whose heads their keys sign.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -35,6 +35,14 @@ struct Inner {
     leaves: Vec<Vec<u8>>,
     nodes: BTreeMap<NodeIndex, Digest>,
     entries: u64,
+    /// This node shows the genesis in the place of the first leaf of this kind.
+    masking: Option<(u8, &'static str)>,
+}
+
+/// The journal as one of its nodes shows it.
+struct Node {
+    journal: Journal,
+    number: u8,
 }
 
 impl Journal {
@@ -46,6 +54,7 @@ impl Journal {
             leaves: Vec::new(),
             nodes: BTreeMap::new(),
             entries: 0,
+            masking: None,
         })));
         let sealed = Envelope::seal(made.scope(), &key(1), &made);
         journal.apply(&RawCommand::Bootstrap(sealed)).unwrap();
@@ -202,10 +211,59 @@ impl Journal {
             .clone()
     }
 
-    /// Serves the journal as node `n1`.
-    pub(crate) async fn serve(&self, listener: Listener) {
-        let routes = Routes::new().service(AuthorityServer::new(self.clone()));
+    /// From now on this node shows another leaf in the place of the first one of this kind.
+    pub(crate) fn set_masking(&self, node: u8, word: &'static str) {
+        self.0.lock().unwrap().masking = Some((node, word));
+    }
+
+    /// Serves the journal as one of its nodes.
+    pub(crate) fn serve(&self, listener: Listener, number: u8) {
+        let node = Node {
+            journal: self.clone(),
+            number,
+        };
+        let routes = Routes::new().service(AuthorityServer::new(node));
         world::spawn(transport::serve(listener, routes, std::future::pending()));
+    }
+}
+
+impl Node {
+    /// The leaves that it shows.
+    fn leaves(&self) -> Vec<Vec<u8>> {
+        let inner = self.journal.0.lock().unwrap();
+        let mut leaves = inner.leaves.clone();
+        if let Some((_, word)) = inner.masking.filter(|(node, _)| *node == self.number) {
+            let hidden = |leaf: &Vec<u8>| Event::from_canonical(leaf).unwrap().word() == word;
+            if let Some(at) = leaves.iter().position(hidden) {
+                leaves[at] = leaves[0].clone();
+            }
+        }
+        leaves
+    }
+
+    /// What it vouches for.
+    fn status(&self, nonce: Digest) -> Envelope {
+        let inner = self.journal.0.lock().unwrap();
+        let governance = inner.state.authority.governance.as_ref().unwrap();
+        let status = StatusV1 {
+            node_id: NodeId(self.number.into()),
+            nonce,
+            intent_digest_optional: None,
+            scope: ScopeState::Free,
+            effect: EffectState::NotAsked,
+            marker: MarkerNumber(0),
+            active_mode: governance.epoch.active_mode,
+            autonomy_epoch: governance.epoch.autonomy_epoch,
+            constitution_epoch: governance.constitution.constitution_epoch,
+            roster_epoch: governance.roster.roster_epoch,
+            quorum_key_epoch: governance.epoch.quorum_key_epoch,
+            latch_epoch: LatchNumber(0),
+            history: 0,
+            tree_size: inner.leaves.len() as u64,
+            tick: inner.state.authority.clock.tick,
+            state_time: inner.state.authority.clock.state_time,
+        };
+        Envelope::seal(governance.scope(), &key(120 + self.number), &status)
     }
 }
 
@@ -217,14 +275,14 @@ fn unused<T>() -> Result<Response<T>, Status> {
 }
 
 #[tonic::async_trait]
-impl Authority for Journal {
+impl Authority for Node {
     type JournalStream = Pin<Box<dyn Stream<Item = Result<v1::JournalLeaf, Status>> + Send>>;
 
     async fn submit(
         &self,
         request: Request<v1::SubmitRequest>,
     ) -> Result<Response<v1::SubmitResponse>, Status> {
-        let (reply, first_leaf, leaves) = self.apply_bytes(request.into_inner().command);
+        let (reply, first_leaf, leaves) = self.journal.apply_bytes(request.into_inner().command);
         Ok(Response::new(v1::SubmitResponse {
             reply: Reply::from(reply).to_canonical(),
             term: Some(1),
@@ -241,7 +299,7 @@ impl Authority for Journal {
     ) -> Result<Response<v1::ReceiptResponse>, Status> {
         match request.into_inner().leaf.and_then(|leaf| leaf.at) {
             Some(v1::leaf_at::At::Position(position)) => Ok(Response::new(v1::ReceiptResponse {
-                receipt: self.receipt(position).to_string(),
+                receipt: self.journal.receipt(position).to_string(),
             })),
             _ => Err(NoAnswer::Absent.status("no such leaf")),
         }
@@ -252,8 +310,9 @@ impl Authority for Journal {
         request: Request<v1::JournalRequest>,
     ) -> Result<Response<Self::JournalStream>, Status> {
         let from = request.into_inner().from;
-        let leaves = self.0.lock().unwrap().leaves.clone();
-        let leaves = (0u64..).zip(leaves).filter(move |(at, _)| *at >= from);
+        let leaves = (0u64..)
+            .zip(self.leaves())
+            .filter(move |(at, _)| *at >= from);
         let stream = leaves.map(|(position, leaf)| Ok(v1::JournalLeaf { position, leaf }));
         Ok(Response::new(Box::pin(tokio_stream::iter(
             stream.collect::<Vec<_>>(),
@@ -268,9 +327,12 @@ impl Authority for Journal {
     }
     async fn status(
         &self,
-        _: Request<v1::StatusRequest>,
+        request: Request<v1::StatusRequest>,
     ) -> Result<Response<v1::StatusResponse>, Status> {
-        unused()
+        let nonce = Digest(request.into_inner().nonce.try_into().unwrap());
+        Ok(Response::new(v1::StatusResponse {
+            status: self.status(nonce).to_canonical(),
+        }))
     }
     async fn leaf(&self, _: Request<v1::LeafRequest>) -> Result<Response<v1::JournalLeaf>, Status> {
         unused()

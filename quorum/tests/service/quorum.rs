@@ -120,11 +120,11 @@ struct Running {
     generation: u64,
 }
 
-/// One organism with a node, four disks and the verifiers that run on them.
+/// One organism with three nodes, four disks and the verifiers that run on them.
 pub(crate) struct Quorum {
     pub(crate) journal: Journal,
     pub(crate) authority: Authority,
-    node_address: String,
+    nodes: BTreeMap<String, String>,
     pub(crate) addresses: BTreeMap<String, String>,
     pub(crate) disks: BTreeMap<&'static str, SimDisk>,
     running: BTreeMap<&'static str, Running>,
@@ -139,31 +139,36 @@ fn free_address() -> SocketAddr {
 }
 
 impl Quorum {
-    /// A node serves; no verifier runs yet.
+    /// Three nodes serve; no verifier runs yet.
     pub(crate) async fn new() -> Quorum {
         let journal = Journal::new();
         let organism = journal.genesis().organism_id();
         let mut fixed: Vec<(Role, &str)> = NAMES.iter().map(|n| (Role::Verifier, *n)).collect();
         fixed.extend([
             (Role::Node, "n1"),
+            (Role::Node, "n2"),
+            (Role::Node, "n3"),
             (Role::Sentinel, "sentinel"),
             (Role::Actuator, "actuator"),
         ]);
         let authority = Authority::new(organism, &fixed);
-        let credentials = authority.credentials(Role::Node, "n1");
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let listener = Listener::bind(any, &credentials, &CALLERS, Limits::default())
-            .await
-            .unwrap();
-        let node_address = listener.address().to_string();
-        journal.serve(listener).await;
+        let mut nodes = BTreeMap::new();
+        for number in 1..=3 {
+            let name = format!("n{number}");
+            let own = authority.credentials(Role::Node, &name);
+            let listener = Listener::bind(any, &own, &CALLERS, Limits::default());
+            let listener = listener.await.unwrap();
+            nodes.insert(name, listener.address().to_string());
+            journal.serve(listener, number);
+        }
         let addresses = NAMES
             .iter()
             .map(|name| ((*name).to_owned(), free_address().to_string()));
         Quorum {
             journal,
             authority,
-            node_address,
+            nodes,
             addresses: addresses.collect(),
             disks: NAMES.iter().map(|name| (*name, SimDisk::new())).collect(),
             running: BTreeMap::new(),
@@ -198,7 +203,7 @@ impl Quorum {
             panel: Panel::new(vec![opinion], Duration::from_secs(5)),
             credentials: self.authority.credentials(Role::Verifier, name),
             address: self.addresses[name].parse().unwrap(),
-            nodes: BTreeMap::from([("n1".to_owned(), self.node_address.clone())]),
+            nodes: self.nodes.clone(),
             fellows,
             rng: ChaCha20Rng::from_seed([self.seed; 32]),
             metrics: Registry::new(),

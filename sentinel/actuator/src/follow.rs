@@ -3,7 +3,8 @@
 //! ```text
 //!   when due ─▶ tick ─▶ commands again
 //!   journal  ─▶ frozen bytes, proven stops ─▶ desk
-//!            ─▶ at its end, if more is held than grounds say: read point of a majority ─▶ narrow
+//!            ─▶ at its end: read point of a majority ─▶ read again, if something was left out
+//!                                                   ─▶ narrow, if more is held than grounds say
 //! ```
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 use redlatch_link::diagnostics::Condition;
-use redlatch_link::follow::{Batch, Follower, News, Wanted, frozen_at, read_point};
+use redlatch_link::follow::{Batch, Follower, News, ProvenLatches, Standing, Wanted, frozen_at};
 use redlatch_link::store::Store;
 use redlatch_link::world::{self, Monotonic};
 use redlatch_types::event::Event;
@@ -33,6 +34,8 @@ const IDLE: Duration = Duration::from_millis(300);
 const AGAIN: Duration = Duration::from_secs(2);
 /// How often HOLD is compared with what a majority vouches for.
 const COMPARE: Duration = Duration::from_millis(500);
+/// How often what was read is compared with it while HOLD is no wider than that: a latch may be hidden.
+const COMPARE_AT_REST: Duration = Duration::from_secs(5);
 /// How long a node may take.
 const DEADLINE: Duration = Duration::from_secs(3);
 /// Leaves after which the place in the journal is kept, though nothing was wanted.
@@ -110,7 +113,7 @@ impl<S: Store> Reader<S> {
         if working && self.reread.elapsed() >= AGAIN {
             self.reread = Monotonic::now();
             if let Some(first) = self.desk.first_open().await {
-                self.follower.rewind(first);
+                self.follower.reread(first);
             }
         }
         let mut more = false;
@@ -118,10 +121,8 @@ impl<S: Store> Reader<S> {
             Ok(batch) => {
                 more = !batch.at_end;
                 self.take_in(&batch).await?;
-                if batch.at_end && could_narrow {
-                    self.narrow().await?;
-                } else if batch.at_end {
-                    self.condition.met();
+                if batch.at_end {
+                    self.compare(could_narrow).await?;
                 }
             }
             Err(error) => tracing::debug!(%error, "the journal cannot be read on yet"),
@@ -191,34 +192,35 @@ impl<S: Store> Reader<S> {
         }
     }
 
-    /// Asks a majority how far the journal is; HOLD becomes what its grounds say, if all of them are known.
-    async fn narrow(&mut self) -> Result<(), Stopped> {
-        if self.compared.is_some_and(|at| at.elapsed() < COMPARE) {
+    /// Asks a majority how far the journal is; HOLD becomes what its grounds say, if all of them are known and
+    /// more is held than they say.
+    async fn compare(&mut self, could_narrow: bool) -> Result<(), Stopped> {
+        let often = if could_narrow {
+            COMPARE
+        } else {
+            self.condition.met();
+            COMPARE_AT_REST
+        };
+        let early = self.compared.is_some_and(|at| at.elapsed() < often);
+        if early && !self.follower.has_reached() {
             return Ok(());
         }
         self.compared = Some(Monotonic::now());
         let mut nonce = Digest::ZERO;
         self.rng.fill_bytes(&mut nonce.0);
-        let nodes = self.follower.nodes();
-        let roster = &self.follower.trust().in_force().roster;
-        let point = match read_point(nodes, roster, nonce, DEADLINE).await {
+        let point = match self.follower.read_point(nonce, DEADLINE).await {
             Ok(point) => point,
             Err(error) => {
                 tracing::debug!(%error, "no majority to ask for the live grounds");
                 return Ok(());
             }
         };
-        if self.follower.position() < point.size {
-            return Ok(());
-        }
-        let (latches, latched_at) = self.desk.latches().await?;
-        let in_force = self.follower.trust().in_force();
-        if point.is_beyond(in_force) {
-            let from = in_force.next;
-            self.follower.reread(from);
-        } else if latches < point.latches {
-            self.follower.reread(latched_at);
-        } else if self.desk.narrow(point.size).await? {
+        let (up_to, at) = self.desk.latches().await?;
+        let standing = self
+            .follower
+            .compare(&point, Some(ProvenLatches { up_to, at }));
+        let narrows = could_narrow && standing == Standing::Level;
+        if narrows && self.desk.narrow(point.size).await? {
             self.condition.met();
         }
         Ok(())

@@ -1,13 +1,17 @@
 //! A reader of the journal among nodes that withhold, replace and postpone: it reads every stop, always.
 
+use std::time::Duration;
+
 use redlatch_journal::authority::Governance;
 use redlatch_link::Role;
-use redlatch_link::follow::{Follower, News, Trust, Wanted};
+use redlatch_link::follow::{Follower, News, ReadPoint, Standing, Trust, Wanted};
 use redlatch_link::transport::Dialer;
 use redlatch_types::event::Event;
+use redlatch_types::in_force::{ActiveKeyV1, InForceV1};
 use redlatch_types::records::*;
 use redlatch_types::*;
 
+use crate::cluster::Cluster;
 use crate::parties::Parties;
 use crate::trust::joined;
 use crate::world::journal::{Outbox, ROOT, World, reset, root_act, sealed_root_act};
@@ -15,6 +19,9 @@ use crate::world::policy;
 
 /// Rounds in which every node was asked more than once.
 const ROUNDS: usize = 24;
+
+/// How long a majority may take.
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Nodes, a sentinel's chain without a sentinel, and somebody who reads.
 struct Bench {
@@ -127,6 +134,12 @@ impl Bench {
             }
         }
         false
+    }
+
+    /// How the reader stands to a majority.
+    async fn compare(&mut self) -> Standing {
+        let point = self.follower.read_point(Digest::ZERO, DEADLINE).await;
+        self.follower.compare(&point.unwrap(), None)
     }
 
     fn roster_epoch(&self) -> u64 {
@@ -252,4 +265,81 @@ async fn a_change_waits_for_the_owed_one_before_it_and_is_not_taken_for_one_left
     bench.parties.cluster.withhold_nothing();
     bench.round().await;
     assert_eq!(bench.roster_epoch(), 3, "both at once, in their order");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_epoch_that_was_hidden_before_a_later_change_is_read_again() {
+    let mut bench = Bench::new().await;
+    bench.red("one");
+    let hidden = bench.last("epoch_published");
+    let genesis = bench.world(|world| world.events[0].clone());
+    bench.parties.cluster.set_mask(1, hidden, &genesis);
+    let root = bench.outbox.root;
+    bench.act(|it, _| it.old_outbox_root_optional = Some(root));
+    let epochs = |bench: &Bench| {
+        let known = bench.follower.trust().in_force().autonomy_epoch;
+        (
+            known,
+            bench.world(|world| world.governance().epoch.autonomy_epoch),
+        )
+    };
+    bench.round().await;
+    let (known, there) = epochs(&bench);
+    assert!(known < there);
+    assert_eq!(bench.compare().await, Standing::LeftOut);
+    bench.round().await;
+    let (known, there) = epochs(&bench);
+    assert_eq!(known, there);
+    assert_eq!(bench.compare().await, Standing::Level);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_grows_all_the_time_is_reached() {
+    let mut bench = Bench::new().await;
+    bench.red("one");
+    assert_eq!(bench.compare().await, Standing::Behind);
+    bench.round().await;
+    // There are more leaves already, and a majority would say so.
+    bench.red("two");
+    assert_eq!(bench.compare().await, Standing::Level);
+    assert_eq!(bench.compare().await, Standing::Behind);
+}
+
+#[test]
+fn each_epoch_that_is_behind_says_where_to_read_again() {
+    let genesis = Cluster::new().genesis();
+    let mut known = InForceV1::of_genesis(&genesis);
+    (known.next, known.epoch_next) = (70, 40);
+    known.quorum_key = Some(ActiveKeyV1 {
+        epoch: KeyEpoch(2),
+        group_key: genesis.roster.sentinel.key,
+        public_key_package_digest: Digest::ZERO,
+    });
+    let level = ReadPoint {
+        size: 100,
+        latches: LatchNumber(0),
+        state_time: 0,
+        roster_epoch: known.roster.roster_epoch,
+        constitution_epoch: known.constitution.constitution_epoch,
+        autonomy_epoch: known.autonomy_epoch,
+        quorum_key_epoch: KeyEpoch(2),
+    };
+    assert_eq!(level.missing_from(&known), None);
+    type Change = fn(&mut ReadPoint);
+    let ahead: [(Change, u64); 4] = [
+        (|it| it.roster_epoch = it.roster_epoch.next(), 70),
+        (
+            |it| it.constitution_epoch = it.constitution_epoch.next(),
+            70,
+        ),
+        (|it| it.quorum_key_epoch = KeyEpoch(3), 70),
+        (|it| it.autonomy_epoch = it.autonomy_epoch.next(), 40),
+    ];
+    for (change, from) in ahead {
+        let mut point = level;
+        change(&mut point);
+        assert_eq!(point.missing_from(&known), Some(from), "{point:?}");
+    }
+    known.quorum_key = None;
+    assert_eq!(level.missing_from(&known), Some(70));
 }
