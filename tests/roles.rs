@@ -58,7 +58,7 @@ fn says_that_it_refused(cluster: &Cluster, before: usize) {
     });
 }
 
-const PUBLIC_CALLS: usize = 10;
+const PUBLIC_CALLS: usize = 11;
 const PEER_CALLS: usize = 8;
 
 /// Every call of the public service on n1.
@@ -93,6 +93,10 @@ fn public(caller: &Caller) -> [Door; PUBLIC_CALLS] {
             door(
                 "governance",
                 client.governance(v1::GovernanceRequest::default()).await,
+            ),
+            door(
+                "rosters",
+                client.rosters(v1::RostersRequest::default()).await,
             ),
             door(
                 "cluster",

@@ -188,6 +188,15 @@ impl<E: Engine> Authority for AuthorityService<E> {
         Ok(Response::new(answer))
     }
 
+    async fn rosters(
+        &self,
+        request: Request<v1::RostersRequest>,
+    ) -> Result<Response<v1::RostersResponse>, Status> {
+        transport::caller(&request)?;
+        let answer = read::rosters(&self.0, request.get_ref())?;
+        Ok(Response::new(answer))
+    }
+
     async fn feature(
         &self,
         request: Request<v1::FeatureRequest>,

@@ -103,7 +103,7 @@ struct Person<'a> {
 }
 
 pub(crate) async fn run(arguments: &Approve, common: &Common) -> Done {
-    let client = Client::open(common, "approver")?;
+    let client = Client::current(common, "approver").await?;
     let (signer, in_force) = client.signer().await?;
     if !arguments.yes && !io::stdin().is_terminal() {
         // Said before a challenge is opened: an intent has few of them.

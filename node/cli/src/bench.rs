@@ -73,7 +73,7 @@ struct Seen {
 
 pub(crate) async fn run(command: &BenchCommand, common: &Common) -> Done {
     let BenchCommand::Append(arguments) = command;
-    let client = Arc::new(Client::open(common, "agent")?);
+    let client = Arc::new(Client::current(common, "agent").await?);
     let scope = wake(&client).await?;
     let connections: Vec<Nodes> = (0..arguments.clients)
         .map(|_| client.another_connection())

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand_core::RngCore;
 use redlatch_link::config::{self, Sources};
 use redlatch_link::exit::{ExitCode, Failure};
-use redlatch_link::nodes::{self, Again, CallError, Member, Nodes, Submitted};
+use redlatch_link::nodes::{self, Again, CallError, Member, Nodes, Submitted, rosters};
 use redlatch_link::transport::{Credentials, Dialer, Link, Tls};
 use redlatch_link::{PeerIdentity, Role, keys, world};
 use redlatch_node::config::read_genesis;
@@ -15,6 +15,7 @@ use redlatch_proto::v1::leaf_at::At;
 use redlatch_types::checkpoint::Origin;
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::{Accepted, Event, Reply};
+use redlatch_types::lineage::Lineage;
 use redlatch_types::receipt::{Receipt, verify_for};
 use redlatch_types::records::{
     CausalEnvelopeV1, ChallengeRequestV1, ClientIdentityV1, GenesisV1, ProposalV1, RosterNode,
@@ -27,10 +28,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::hold_line::HoldLine;
 use crate::in_force::InForce;
+use crate::output::note;
 use crate::{Common, receipt};
 
 /// Variables with the product's prefix that are no keys of a configuration.
 pub(crate) const RESERVED: &[&str] = &["REDLATCH_DIR"];
+
+/// How long the nodes may take to show changes of the roster before a command goes on without.
+const FOLLOW_MAX: Duration = Duration::from_secs(2);
 
 /// How often a command is stamped anew because state time had stood still.
 const STAMPS_MAX: usize = 3;
@@ -53,6 +58,8 @@ pub(crate) struct ClientConfig {
     pub(crate) actuator: String,
     /// A person's authenticator made of software; development organisms only.
     pub(crate) authenticator: PathBuf,
+    /// Folder in which the changes of the roster are remembered; empty remembers none.
+    pub(crate) state: PathBuf,
     /// Certificate, authority, pins.
     pub(crate) tls: Tls,
 }
@@ -64,6 +71,12 @@ pub(crate) struct Client {
     pub(crate) deadline: Duration,
     dialer: Dialer,
     members: Vec<Member>,
+    /// `host:port` of every node, by name; of those that the genesis does not name, too.
+    addresses: BTreeMap<String, String>,
+    /// Rosters from the genesis to the last one proven.
+    rosters: Lineage,
+    history: u64,
+    state: PathBuf,
     signing_key: PathBuf,
     policy: PathBuf,
     authenticator: PathBuf,
@@ -109,13 +122,21 @@ impl Client {
         }
         let genesis = genesis_of(&config)?;
         let dialer = Dialer::new(Credentials::load(&config.tls)?);
-        let members = nodes::members(&genesis.roster, &config.nodes);
+        // A policy that is no good is told by whatever needs it.
+        let policy = receipt::policy(&config.policy).ok();
+        let history = policy.map_or(0, |it| it.origin().history);
+        let rosters = crate::rosters::read(&config.state, &genesis, history)?;
+        let members = nodes::members(rosters.roster(), &config.nodes);
         Ok(Client {
             nodes: Nodes::new(&dialer, &members)?,
             genesis,
             deadline: Duration::from_secs(common.deadline),
             dialer,
             members,
+            addresses: config.nodes,
+            rosters,
+            history,
+            state: config.state,
             signing_key: config.signing_key,
             policy: config.policy,
             authenticator: config.authenticator,
@@ -124,12 +145,59 @@ impl Client {
         })
     }
 
+    /// As [`Client::open`], with the roster in force as far as any node proves it. If no node answers, what
+    /// was known before is gone on with.
+    ///
+    /// # Errors
+    /// [`Failure`] as from [`Client::open`], and for a second history.
+    pub(crate) async fn current(common: &Common, subject: &str) -> Result<Client, Failure> {
+        let mut client = Client::open(common, subject)?;
+        match client.follow().await {
+            Err(failure) if failure.code == ExitCode::Error => Err(failure),
+            // Whoever cannot be reached is told of by the command itself.
+            Ok(()) | Err(_) => Ok(client),
+        }
+    }
+
+    /// Follows the changes of the roster as far as any node proves them, and remembers them.
+    ///
+    /// # Errors
+    /// [`Failure`] if no node answers, or for a second history.
+    pub(crate) async fn follow(&mut self) -> Result<(), Failure> {
+        let deadline = self.deadline.min(FOLLOW_MAX);
+        let lineage = &mut self.rosters;
+        let shown = rosters::follow(&self.dialer, &self.addresses, lineage, deadline).await?;
+        for (node, why) in &shown.refused {
+            note(&format!(
+                "{node} shows a change of the roster that does not hold: {why}"
+            ));
+        }
+        if shown.taken > 0 {
+            if !self.state.as_os_str().is_empty() {
+                crate::rosters::keep(&self.state, &self.genesis, self.history, &self.rosters)?;
+            }
+            self.members = nodes::members(self.rosters.roster(), &self.addresses);
+            self.nodes = Nodes::new(&self.dialer, &self.members)?;
+        }
+        Ok(())
+    }
+
+    /// Rosters from the genesis to the last one that is proven.
+    pub(crate) fn rosters(&self) -> &Lineage {
+        &self.rosters
+    }
+
+    /// The configured trust policy.
+    pub(crate) fn policy_file(&self) -> &Path {
+        &self.policy
+    }
+
     /// A link to the sentinel. Nothing is connected yet.
     ///
     /// # Errors
     /// [`Failure`] if the configuration names none.
     pub(crate) fn sentinel(&self) -> Result<Link, Failure> {
-        let name = self.genesis.roster.sentinel.name.as_str();
+        let name = self.rosters.roster().sentinel.name.as_str();
         self.link("sentinel", Role::Sentinel, name, &self.sentinel)
     }
 
@@ -145,7 +213,7 @@ impl Client {
         if self.actuator.is_empty() {
             return Ok(());
         }
-        let line = HoldLine::new(&self.dialer, &self.genesis, &self.actuator)
+        let line = HoldLine::new(&self.dialer, self.rosters.roster(), &self.actuator)
             .map_err(|what| Failure::new(ExitCode::Usage, format!("`actuator`: {what}")))?;
         Ok(line.permits(intent, within).await?)
     }
@@ -155,7 +223,7 @@ impl Client {
     /// # Errors
     /// [`Failure`] if the configuration names none.
     pub(crate) fn hold_line(&self) -> Result<Link, Failure> {
-        let name = self.genesis.roster.actuator.name.as_str();
+        let name = self.rosters.roster().actuator.name.as_str();
         self.link("actuator", Role::Actuator, name, &self.actuator)
     }
 
@@ -182,7 +250,7 @@ impl Client {
         Ok(Nodes::new(&self.dialer, std::slice::from_ref(one))?)
     }
 
-    /// The pinned roster's voters. Every one must have an address: one left out could be the one that knows
+    /// The voters of the last roster that is proven. Every one must have an address: one left out could be the one that knows
     /// of a RED.
     ///
     /// # Errors
@@ -190,10 +258,9 @@ impl Client {
     pub(crate) fn voters(&self) -> Result<Vec<(NodeId, &str)>, Failure> {
         let named =
             |node: &'_ RosterNode| self.members.iter().any(|it| it.name == node.name.as_str());
-        match self.genesis.roster.voters().find(|node| !named(node)) {
-            None => Ok(self
-                .genesis
-                .roster
+        let roster = self.rosters.roster();
+        match roster.voters().find(|node| !named(node)) {
+            None => Ok(roster
                 .voters()
                 .map(|node| (node.node_id, node.name.as_str()))
                 .collect()),
@@ -282,6 +349,10 @@ impl Client {
             .hint("do not go on; show it to whoever runs the nodes")
         };
         let policy = receipt::policy(&self.policy)?;
+        let policy = self.rosters.policy(&policy).map_err(|error| {
+            Failure::new(ExitCode::Usage, error.to_string())
+                .hint("bring the trust policy up to date: redlatch trust-policy update")
+        })?;
         let proof = Receipt::parse(text.as_bytes()).map_err(|error| bad(error.to_string()))?;
         let event = Event::from_canonical(&proof.leaf).map_err(|error| bad(error.to_string()))?;
         let demand = receipt::demand(Some(&event));
@@ -428,7 +499,14 @@ fn genesis_of(config: &ClientConfig) -> Result<GenesisV1, Failure> {
     let signed = envelope
         .open::<GenesisV1>()
         .map_err(|error| Failure::new(ExitCode::Usage, format!("genesis: {error}")))?;
-    Ok(signed.record().clone())
+    let genesis = signed.record();
+    let by_root = *signed.key() == genesis.kernel.pinned_external_root_key
+        && *signed.scope() == genesis.scope();
+    if !by_root {
+        let text = format!("{}: not signed by its own root", config.genesis.display());
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
+    Ok(genesis.clone())
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ struct Committed {
 }
 
 pub(crate) async fn run(command: &EffectCommand, common: &Common) -> Done {
-    let client = Client::open(common, "gate")?;
+    let client = Client::current(common, "gate").await?;
     let (signer, _) = client.signer().await?;
     match command {
         EffectCommand::Claim { intent } => {

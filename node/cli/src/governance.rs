@@ -6,7 +6,7 @@ use crate::in_force::InForce;
 use crate::{Common, Done, output};
 
 pub(crate) async fn run(common: &Common) -> Done {
-    let client = Client::open(common, "operator")?;
+    let client = Client::current(common, "operator").await?;
     let in_force = client.in_force().await?;
     output::print(common.output, &answer(&in_force), text)?;
     Ok(0)

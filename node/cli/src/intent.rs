@@ -73,7 +73,7 @@ pub(crate) struct Freeze {
 }
 
 pub(crate) async fn run(command: &IntentCommand, common: &Common) -> Done {
-    let client = Client::open(common, "agent")?;
+    let client = Client::current(common, "agent").await?;
     match command {
         IntentCommand::Freeze(arguments) => freeze(&client, arguments, common).await,
         IntentCommand::Withdraw {

@@ -29,7 +29,7 @@ pub(crate) enum JournalCommand {
 
 pub(crate) async fn run(command: &JournalCommand, common: &Common) -> Done {
     let JournalCommand::Tail { from, follow } = command;
-    let client = Client::open(common, "operator")?;
+    let client = Client::current(common, "operator").await?;
     let from = match from {
         Some(from) => *from,
         None => {

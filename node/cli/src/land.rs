@@ -86,7 +86,7 @@ struct Plan {
 }
 
 pub(crate) async fn run(arguments: &Land, common: &Common) -> Done {
-    let client = Client::open(common, "agent")?;
+    let client = Client::current(common, "agent").await?;
     let (signer, in_force) = client.signer().await?;
     let plan = plan(arguments, &client, &signer).await?;
     note(&format!(

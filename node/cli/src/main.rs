@@ -36,8 +36,10 @@ mod propose;
 mod receipt;
 mod red;
 mod root;
+mod rosters;
 mod status;
 mod tail;
+mod trust_policy;
 mod watch;
 
 use std::path::PathBuf;
@@ -103,6 +105,11 @@ enum Command {
     Receipt {
         #[command(subcommand)]
         command: receipt::ReceiptCommand,
+    },
+    /// Lead a trust policy to the roster in force.
+    TrustPolicy {
+        #[command(subcommand)]
+        command: trust_policy::TrustPolicyCommand,
     },
     /// Freeze, withdraw and show intents.
     Intent {
@@ -214,6 +221,7 @@ async fn run(arguments: Arguments) -> Done {
         Command::Status => status::run(&common).await,
         Command::Journal { command } => journal::run(&command, &common).await,
         Command::Receipt { command } => receipt::run(&command, &common).await,
+        Command::TrustPolicy { command } => trust_policy::run(&command, &common).await,
         Command::Intent { command } => intent::run(&command, &common).await,
         Command::Propose(arguments) => propose::run(&arguments, &common).await,
         Command::Approve(arguments) => approve::run(&arguments, &common).await,

@@ -245,7 +245,7 @@ struct Swap {
 }
 
 pub(crate) async fn run(arguments: &Propose, common: &Common) -> Done {
-    let client = Client::open(common, "operator")?;
+    let client = Client::current(common, "operator").await?;
     let now = client.status().await?.record().state_time;
     let in_force = client.in_force().await?;
     let (payload, executor) = payload(&arguments.change, &in_force, now)?;

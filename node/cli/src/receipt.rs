@@ -96,7 +96,7 @@ async fn get(leaf: &Leaf, wait: u64, common: &Common) -> Done {
     let at = leaf
         .at()
         .ok_or_else(|| Failure::new(ExitCode::Usage, "no leaf is named"))?;
-    let client = Client::open(common, "operator")?;
+    let client = Client::current(common, "operator").await?;
     let receipt = client.nodes.receipt(at, Duration::from_secs(wait)).await?;
     output::print(common.output, &Proof { receipt }, |it| it.receipt.clone())?;
     Ok(0)

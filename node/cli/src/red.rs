@@ -110,10 +110,12 @@ pub(crate) fn scope_text(scope: &RedScope) -> String {
 }
 
 pub(crate) async fn run(command: &RedCommand, common: &Common) -> Done {
-    let client = Client::open(common, "operator")?;
     match command {
-        RedCommand::Raise(arguments) => raise(&client, arguments, common).await,
-        RedCommand::Show => show::run(&client, common).await,
+        // No node is asked anything first: a stop must be ordered with the whole cluster down.
+        RedCommand::Raise(arguments) => {
+            raise(&Client::open(common, "operator")?, arguments, common).await
+        }
+        RedCommand::Show => show::run(&Client::current(common, "operator").await?, common).await,
     }
 }
 

@@ -22,7 +22,7 @@ const STOPPED: u8 = 2;
 const ASK: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(common: &Common) -> Done {
-    let client = Client::open(common, "operator")?;
+    let client = Client::current(common, "operator").await?;
     let deadline = client.deadline.min(ASK);
     let members: Vec<_> = client.nodes.members().cloned().collect();
     let asked = members

@@ -1,4 +1,4 @@
-//! Reads: outcome by key, signed status, receipts, single leaves, resources.
+//! Reads: outcome by key, signed status, receipts, single leaves, the chain of rosters, resources.
 
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ use crate::view::{self, Question};
 
 /// How long a node looks for a read point before it says that it has none.
 const READ_POINT_DEADLINE: Duration = Duration::from_secs(2);
+/// Most links of the chain of rosters in one answer, as `authority.proto` says.
+const LINKS_MAX: usize = 64;
 
 /// The first outcome under an idempotency key: live state first, then the archive.
 pub(super) async fn outcome<E: Engine>(
@@ -155,6 +157,21 @@ fn locate<E: Engine>(desk: &Desk<E>, at: &v1::leaf_at::At) -> Result<Option<u64>
             .find(key)
             .map_err(|fault| answer::of_storage(&fault)),
     }
+}
+
+/// The next links of the chain of rosters. A link that this node has not proven yet is not among them.
+pub(super) fn rosters<E: Engine>(
+    desk: &Desk<E>,
+    request: &v1::RostersRequest,
+) -> Result<v1::RostersResponse, Status> {
+    let chain = desk.raft.chain();
+    let chain = chain.map_err(|fault| answer::of_storage(&fault))?;
+    // The genesis' roster is version 1, so the first link leads to version 2.
+    let known = usize::try_from(request.after.saturating_sub(1)).unwrap_or(usize::MAX);
+    let links = chain.iter().skip(known).take(LINKS_MAX);
+    Ok(v1::RostersResponse {
+        links: links.map(ToString::to_string).collect(),
+    })
 }
 
 /// What a resource is at.

@@ -13,6 +13,7 @@
 //! the nonce; receipts and leaves are handed on as they came.
 
 mod call;
+pub mod rosters;
 mod round;
 
 use std::collections::BTreeMap;

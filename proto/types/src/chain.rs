@@ -149,4 +149,4 @@ impl Trust {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -426,6 +426,15 @@ impl Event {
         )
     }
 
+    /// The roster that this event puts in force, if it is one of those that do.
+    pub fn roster(&self) -> Option<&RosterV1> {
+        match self {
+            Event::RosterChanged(roster) | Event::NodeRejoined(roster, _) => Some(roster),
+            Event::RootActed(act, _, _) => Some(&act.roster),
+            _ => None,
+        }
+    }
+
     /// Whether a head over this event is always cosigned, whatever the node holds (D2).
     pub fn is_stop(&self) -> bool {
         matches!(

@@ -24,6 +24,7 @@ pub mod event;
 pub mod ids;
 pub mod in_force;
 pub mod limits;
+pub mod lineage;
 pub mod mandate;
 pub mod merkle;
 pub mod note;

@@ -361,6 +361,12 @@ impl Authority for Node {
     ) -> Result<Response<v1::GovernanceResponse>, Status> {
         unused()
     }
+    async fn rosters(
+        &self,
+        _: Request<v1::RostersRequest>,
+    ) -> Result<Response<v1::RostersResponse>, Status> {
+        unused()
+    }
     async fn feature(
         &self,
         _: Request<v1::FeatureRequest>,

@@ -439,6 +439,12 @@ impl Authority for Node {
     ) -> Result<Response<v1::GovernanceResponse>, Status> {
         Err(Status::unimplemented("not in this test"))
     }
+    async fn rosters(
+        &self,
+        _: Request<v1::RostersRequest>,
+    ) -> Result<Response<v1::RostersResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
     async fn feature(
         &self,
         _: Request<v1::FeatureRequest>,

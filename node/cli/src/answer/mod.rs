@@ -35,7 +35,7 @@ pub(crate) use intent::{
     Approved, Attested, Claimed, Decision, Drawn, Finding, Installed, Landed, Level, NewKey,
     OpenClaims, Post, Proposed, Reported, Sentinel, Shown, Submitted, Vote,
 };
-pub(crate) use receipt::{Invalid, Proof, Valid};
+pub(crate) use receipt::{Invalid, PolicyUpdated, Proof, Valid};
 pub(crate) use stop::{Hold, Latch, Outbox, OutboxEntry, Raised, Stop, View};
 
 /// An integer of 64 bits: in JSON it is decimal text, and nothing else is read as one.
@@ -90,9 +90,35 @@ macro_rules! answers {
 }
 
 answers![
-    Acted, Approved, Attested, Bench, Claimed, Drafted, Drawn, Governed, Installed, Invalid,
-    Landed, Leaf, Level, Made, NewKey, OpenClaims, Post, Proof, Proposed, Raised, Reported,
-    Running, Shown, Signed, Status, Stop, Submitted, Valid,
+    Acted,
+    Approved,
+    Attested,
+    Bench,
+    Claimed,
+    Drafted,
+    Drawn,
+    Governed,
+    Installed,
+    Invalid,
+    Landed,
+    Leaf,
+    Level,
+    Made,
+    NewKey,
+    OpenClaims,
+    PolicyUpdated,
+    Post,
+    Proof,
+    Proposed,
+    Raised,
+    Reported,
+    Running,
+    Shown,
+    Signed,
+    Status,
+    Stop,
+    Submitted,
+    Valid,
 ];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Answers about receipts: `receipt get`, `receipt verify`.
+//! Answers about receipts and those who prove them: `receipt get`, `receipt verify`, `trust-policy update`.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,4 +32,20 @@ pub(crate) struct Valid {
 pub(crate) struct Invalid {
     pub(crate) valid: bool,
     pub(crate) reason: String,
+}
+
+/// `trust-policy update`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PolicyUpdated {
+    /// The file.
+    pub(crate) policy: String,
+    pub(crate) roster_epoch: Decimal,
+    /// Whether it says something else than before.
+    pub(crate) changed: bool,
+    /// How many of whom must have signed.
+    pub(crate) nodes: String,
+    /// Likewise; empty in a development organism.
+    pub(crate) witnesses: String,
+    pub(crate) added: Vec<String>,
+    pub(crate) removed: Vec<String>,
 }

@@ -229,6 +229,7 @@ structures! {
     OpenClaims { open }
     Outbox { head, health, open }
     OutboxEntry { outbox_epoch, scope, reason, progress, latch }
+    PolicyUpdated { policy, roster_epoch, changed, nodes, witnesses, added, removed }
     Post { subject, repository }
     Process { name, role, pid, log, listen }
     Proof { receipt }
@@ -369,7 +370,7 @@ fn fault_050_every_answer_reads_back_as_it_was_written() {
     visit_all(&mut EveryAnswer(|name: &str, _: &Value, _: &Samples| {
         seen.insert(name.to_owned());
     }));
-    assert_eq!(seen.len(), 28, "{seen:?}");
+    assert_eq!(seen.len(), 29, "{seen:?}");
 }
 
 #[test]

@@ -6,17 +6,22 @@ use std::time::Duration;
 
 use redlatch_link::config::{self, Sources};
 use redlatch_link::exit::{ExitCode, Failure};
-use redlatch_link::nodes::{self, Nodes};
+use redlatch_link::nodes::{self, Nodes, rosters};
 use redlatch_link::transport::{Credentials, Dialer, Tls};
 use redlatch_link::{file, keys};
 use redlatch_types::checkpoint::Stage;
+use redlatch_types::lineage::Lineage;
 use redlatch_types::policy::Policy;
-use redlatch_types::records::{ActorKind, ClientIdentityV1, GenesisV1, OrganismKind};
+use redlatch_types::records::{ActorKind, ClientIdentityV1, GenesisV1, OrganismKind, RosterV1};
 use redlatch_types::{Canonical, Envelope, Name, NodeId, PublicKey, SigningKey};
 use serde::{Deserialize, Serialize};
 
 use super::core::binding::Post;
 use super::hold_line::HoldLine;
+use crate::output::note;
+
+/// How long the nodes may take to show changes of the roster before the gate goes on with what it knows.
+const FOLLOW_MAX: Duration = Duration::from_secs(2);
 
 /// A gate's configuration file. Paths are relative to the folder of the file, because a hook runs in the
 /// repository. Environment variables do not count: a pusher may have a say in them.
@@ -27,7 +32,7 @@ pub(crate) struct GateConfig {
     pub(crate) repository: String,
     /// Folder of its state; made if it does not exist.
     pub(crate) state: PathBuf,
-    /// The root-signed genesis: who the nodes and the enrolled subjects are.
+    /// The root-signed genesis: where the chain of rosters begins, and who the enrolled subjects are.
     pub(crate) genesis: PathBuf,
     /// The trust policy that receipts must meet.
     pub(crate) policy: PathBuf,
@@ -39,7 +44,7 @@ pub(crate) struct GateConfig {
     pub(crate) deadline_ms: u64,
     /// `host:port` of the actuator's hold line; empty asks the nodes alone.
     pub(crate) hold_line: String,
-    /// `host:port` of every node's client listener, by name.
+    /// `host:port` of every node's client listener, by name; of nodes that join later, too.
     pub(crate) nodes: BTreeMap<String, String>,
     /// Certificate, authority, pins.
     pub(crate) tls: Tls,
@@ -83,9 +88,80 @@ pub(crate) struct Gate {
     /// How long other answers may take.
     pub(crate) deadline: Duration,
     key: SigningKey,
+    dialer: Dialer,
+    /// The policy it was given.
+    given: Policy,
+    /// `host:port` of every node that it may have to ask.
+    addresses: BTreeMap<String, String>,
+    /// `host:port` of the actuator; empty asks the nodes alone.
+    actuator: String,
+    /// Rosters from the genesis to the last one proven.
+    rosters: Lineage,
+}
+
+/// Whom a gate asks under one roster.
+struct Around {
+    policy: Policy,
+    nodes: Nodes,
+    hold_line: Option<HoldLine>,
+    voters: BTreeMap<String, NodeId>,
 }
 
 impl Gate {
+    /// As [`Gate::load`], under the roster in force as far as any node proves it. If no node answers, the one
+    /// that was known before stands: the nodes' statuses say whether it is in force.
+    ///
+    /// # Errors
+    /// [`Failure`] as from [`Gate::load`], for a second history, and for a voter without an address.
+    pub(crate) async fn open(path: &Path) -> Result<Gate, Failure> {
+        let mut gate = Gate::load(path)?;
+        match gate.follow().await {
+            Err(failure) if is_for_good(failure.code) => Err(failure),
+            Ok(_) | Err(_) => Ok(gate),
+        }
+    }
+
+    /// Follows the changes of the roster as far as any node proves them; says whether there were any. They are
+    /// remembered before they count.
+    ///
+    /// # Errors
+    /// [`Failure`] if no node answers, for a second history, and for a voter without an address.
+    pub(crate) async fn follow(&mut self) -> Result<bool, Failure> {
+        let mut rosters = self.rosters.clone();
+        let shown =
+            rosters::follow(&self.dialer, &self.addresses, &mut rosters, FOLLOW_MAX).await?;
+        for (node, why) in &shown.refused {
+            note(&format!(
+                "redlatch: {node} shows a change of the roster that does not hold: {why}"
+            ));
+        }
+        if shown.taken == 0 {
+            return Ok(false);
+        }
+        let history = self.given.origin().history;
+        crate::rosters::keep(&self.state, &self.genesis, history, &rosters)?;
+        let around = around(
+            &self.dialer,
+            &rosters,
+            &self.given,
+            &self.addresses,
+            &self.actuator,
+        )?;
+        self.rosters = rosters;
+        Around {
+            policy: self.policy,
+            nodes: self.nodes,
+            hold_line: self.hold_line,
+            voters: self.voters,
+        } = around;
+        Ok(true)
+    }
+
+    /// The roster that it knows.
+    pub(crate) fn roster(&self) -> &RosterV1 {
+        self.rosters.roster()
+    }
+
     /// Reads the configuration and everything it names.
     ///
     /// # Errors
@@ -118,27 +194,25 @@ impl Gate {
             repository,
             subject: subject.subject_id.clone(),
         };
-        let voters = voters(&genesis, &config.nodes)?;
-        let members = nodes::members(&genesis.roster, &config.nodes);
         let dialer = Dialer::new(credentials);
-        let nodes = Nodes::new(&dialer, &members)?;
-        let hold_line = match config.hold_line.as_str() {
-            "" => None,
-            address => {
-                Some(HoldLine::new(&dialer, &genesis, address).map_err(|what| unfit(&what))?)
-            }
-        };
+        let rosters = crate::rosters::read(&config.state, &genesis, policy.origin().history)?;
+        let around = around(&dialer, &rosters, &policy, &config.nodes, &config.hold_line)?;
         Ok(Gate {
             post,
-            policy,
-            nodes,
-            hold_line,
-            voters,
+            policy: around.policy,
+            nodes: around.nodes,
+            hold_line: around.hold_line,
+            voters: around.voters,
             genesis,
             state: config.state,
             freshness: Duration::from_millis(config.freshness_ms),
             deadline: Duration::from_millis(config.deadline_ms),
             key,
+            dialer,
+            given: policy,
+            addresses: config.nodes,
+            actuator: config.hold_line,
+            rosters,
         })
     }
 
@@ -216,31 +290,49 @@ pub(crate) fn enrolled<'a>(
     })
 }
 
+/// Whether the gate must not go on with what it knew.
+fn is_for_good(code: ExitCode) -> bool {
+    matches!(code, ExitCode::Error | ExitCode::Usage)
+}
+
+/// Whom the gate asks, under the last of these rosters.
+fn around(
+    dialer: &Dialer,
+    rosters: &Lineage,
+    given: &Policy,
+    addresses: &BTreeMap<String, String>,
+    actuator: &str,
+) -> Result<Around, Failure> {
+    let roster = rosters.roster();
+    let policy = rosters.policy(given).map_err(|error| {
+        unfit(&error.to_string())
+            .hint("the trust policy must be one of this organism: redlatch trust-policy update")
+    })?;
+    let hold_line = match actuator {
+        "" => None,
+        address => Some(HoldLine::new(dialer, roster, address).map_err(|what| unfit(&what))?),
+    };
+    Ok(Around {
+        policy,
+        nodes: Nodes::new(dialer, &nodes::members(roster, addresses))?,
+        hold_line,
+        voters: voters(roster, addresses)?,
+    })
+}
+
 /// The roster's voters. Every one must have an address: one left out could be the one that knows of a RED.
 fn voters(
-    genesis: &GenesisV1,
+    roster: &RosterV1,
     addresses: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, NodeId>, Failure> {
-    let known = |name: &String| {
-        genesis
-            .roster
-            .nodes
-            .iter()
-            .any(|it| it.name.as_str() == name)
-    };
-    if let Some(stranger) = addresses.keys().find(|name| !known(name)) {
-        return Err(unfit(&format!(
-            "`nodes.{stranger}`: no node of the roster is called so"
-        )));
-    }
-    let voters: BTreeMap<String, NodeId> = genesis
-        .roster
+    let voters: BTreeMap<String, NodeId> = roster
         .voters()
         .map(|node| (node.name.to_string(), node.node_id))
         .collect();
     match voters.keys().find(|name| !addresses.contains_key(*name)) {
         Some(missing) => Err(unfit(&format!(
-            "`nodes.{missing}` is not set; every voter is asked"
+            "`nodes.{missing}` is not set; every voter of roster {} is asked",
+            roster.roster_epoch
         ))),
         None => Ok(voters),
     }

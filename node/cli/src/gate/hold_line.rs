@@ -17,7 +17,7 @@ use redlatch_proto::v1;
 use redlatch_proto::v1::hold_line_client::HoldLineClient;
 use redlatch_types::event::Event;
 use redlatch_types::mandate::covers;
-use redlatch_types::records::{GenesisV1, PermitBeatV1, SentinelLine, SovereignActionIntentV1};
+use redlatch_types::records::{PermitBeatV1, RosterV1, SentinelLine, SovereignActionIntentV1};
 use redlatch_types::{Canonical, Digest, Envelope, OrganismId, PublicKey, Refusal};
 
 use super::config::Gate;
@@ -33,16 +33,16 @@ pub(crate) struct HoldLine {
 }
 
 impl HoldLine {
-    /// The line to the genesis' actuator at this address. Nothing is connected yet.
+    /// The line to the roster's actuator at this address. Nothing is connected yet.
     ///
     /// # Errors
     /// A sentence about the address.
     pub(crate) fn new(
         dialer: &Dialer,
-        genesis: &GenesisV1,
+        roster: &RosterV1,
         address: &str,
     ) -> Result<HoldLine, String> {
-        let (actuator, organism) = (&genesis.roster.actuator, genesis.organism_id());
+        let (actuator, organism) = (&roster.actuator, dialer.identity().organism);
         let peer = PeerIdentity::new(organism, Role::Actuator, actuator.name.as_str())
             .map_err(|error| error.to_string())?;
         let link = dialer

@@ -43,7 +43,7 @@ pub(crate) async fn pre_receive(config: &Path) -> Result<(), GateError> {
     let repository = Repository::of_hook(&HookEnvironment::of_process())?;
     let updates = update::parse(&stdin, repository.format)?;
     let push = update::classify(updates, &push_options()?)?;
-    let gate = Gate::load(config)?;
+    let mut gate = Gate::open(config).await?;
     match push {
         Push::Candidate(commit, client) => {
             check_client(&gate, &client, &commit)?;
@@ -55,7 +55,7 @@ pub(crate) async fn pre_receive(config: &Path) -> Result<(), GateError> {
             check_client(&gate, &client, &blob)?;
             Ok(repository.check_evidence(&blob, &digest)?)
         }
-        Push::Landing(landing, intent) => land(&gate, &repository, &landing, intent).await,
+        Push::Landing(landing, intent) => land(&mut gate, &repository, &landing, intent).await,
     }
 }
 
@@ -92,7 +92,7 @@ async fn settle_in_passing(gate: &Gate, repository: &Repository) {
 }
 
 async fn land(
-    gate: &Gate,
+    gate: &mut Gate,
     repository: &Repository,
     landing: &Landing,
     intent: IntentDigest,
@@ -129,11 +129,22 @@ async fn land(
     honour(gate, repository, &state, &permit, landing, asked)
 }
 
-/// Hold line and statuses; how old the older of the two answers is.
-async fn fresh(gate: &Gate, permit: &Permit, scope: &Scope) -> Result<Monotonic, GateError> {
-    let held = gate.not_held(permit).await?;
-    let asked = gate.fresh_status(permit, scope).await?;
-    Ok(held.unwrap_or(asked))
+/// Hold line and statuses; how old the older of the two answers is. A roster that has changed meanwhile is
+/// followed and asked. One that nobody proves yet may be proven soon: nothing has moved, and the same push may
+/// come again.
+async fn fresh(gate: &mut Gate, permit: &Permit, scope: &Scope) -> Result<Monotonic, GateError> {
+    loop {
+        let held = gate.not_held(permit).await?;
+        match gate.fresh_status(permit, scope).await {
+            Ok(asked) => return Ok(held.unwrap_or(asked)),
+            Err(GateError::Refused(stale @ Refused::StaleRoster)) => {
+                if !gate.follow().await? {
+                    return Err(GateError::Unavailable(stale.to_string()));
+                }
+            }
+            Err(other) => return Err(other),
+        }
+    }
 }
 
 /// The ref is at what the push says: git compares again when it moves it.
@@ -238,7 +249,7 @@ pub(crate) async fn post_receive(config: &Path) -> Result<(), GateError> {
     {
         return Ok(());
     }
-    let gate = Gate::load(config)?;
+    let gate = Gate::open(config).await?;
     let state = GateState::open(&gate.state, gate.deadline).await?;
     let mut tries = 1;
     loop {
@@ -256,7 +267,7 @@ pub(crate) async fn post_receive(config: &Path) -> Result<(), GateError> {
 /// # Errors
 /// [`GateError`] if a report could not be made.
 pub(crate) async fn reconcile(config: &Path, repository: &Path) -> Result<usize, GateError> {
-    let gate = Gate::load(config)?;
+    let gate = Gate::open(config).await?;
     let repository = Repository::open(repository)?;
     let state = GateState::open(&gate.state, gate.deadline).await?;
     settle_all(&gate, &repository, &state, None).await

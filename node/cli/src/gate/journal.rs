@@ -170,8 +170,8 @@ impl Gate {
         let nonce = nonce();
         let question = Question {
             token: permit.honoured.token,
-            roster: self.genesis.roster.roster_epoch,
-            majority: self.genesis.roster.majority(),
+            roster: self.roster().roster_epoch,
+            majority: self.roster().majority(),
         };
         let mut open: FuturesUnordered<_> = self
             .voters

@@ -128,8 +128,8 @@ refused! {
         "The actuator holds this scope: a RED is on its way or latched."
         "Nothing lands in it before a reset: redlatch red show.";
     StaleRoster "stale_roster"
-        "The nodes work under another roster than this gate knows."
-        "Give the gate the current roster and trust policy.";
+        "The nodes work under another roster than any of them proves to this gate."
+        "Push again; the gate follows the change as soon as enough nodes have signed it.";
 }
 
 impl fmt::Display for Refused {

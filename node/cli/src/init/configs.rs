@@ -140,11 +140,12 @@ impl Writer<'_> {
                     ActorKind::Human => place.join(authenticator::FILE),
                     _ => PathBuf::new(),
                 },
+                state: place.join("state"),
                 tls: self.tls(&place),
             };
             put(&place.join("client.toml"), &config::print(&client)?)?;
             if role == Role::Gate {
-                let gate = gate(&place, self.genesis, client);
+                let gate = gate(self.genesis, client);
                 put(&place.join("gate.toml"), &config::print(&gate)?)?;
             }
         }
@@ -153,11 +154,11 @@ impl Writer<'_> {
 }
 
 /// The same party in front of the organism's repository.
-fn gate(place: &Path, genesis: &GenesisV1, client: ClientConfig) -> GateConfig {
+fn gate(genesis: &GenesisV1, client: ClientConfig) -> GateConfig {
     let scopes = genesis.subjects.iter().flat_map(|subject| &subject.scopes);
     GateConfig {
         repository: scopes.map(ToString::to_string).next().unwrap_or_default(),
-        state: place.join("state"),
+        state: client.state,
         genesis: client.genesis,
         policy: client.policy,
         signing_key: client.signing_key,

@@ -52,7 +52,7 @@ struct Clause {
 
 /// `redlatch constitution`.
 pub(crate) async fn show(common: &Common) -> Done {
-    let client = Client::open(common, "operator")?;
+    let client = Client::current(common, "operator").await?;
     let in_force = client.in_force().await?;
     let edited = Edited::of(&in_force.constitution);
     output::put(&config::print(&edited)?)?;

@@ -16,7 +16,7 @@ use crate::client::{Client, another, refused};
 use crate::{Common, Done, output};
 
 pub(crate) async fn run(common: &Common) -> Done {
-    let client = Client::open(common, "operator")?;
+    let client = Client::current(common, "operator").await?;
     let in_force = client.in_force().await?;
     let mut supports = Vec::new();
     let mut levels = Vec::new();

@@ -217,7 +217,7 @@ async fn hold(client: &Client) -> Result<Hold, Failure> {
         Err(late) => return Err(late_failure(&late)),
     };
     let beat = Envelope::from_canonical(&answer.permit_beat).ok();
-    let beat = beat.filter(|beat| beat.key == client.genesis.roster.actuator.key);
+    let beat = beat.filter(|beat| beat.key == client.rosters().roster().actuator.key);
     let beat = beat.and_then(|beat| beat.open::<PermitBeatV1>().ok());
     let beat = beat.map(|signed| signed.record().clone());
     let beat = beat.filter(|beat| beat.nonce == nonce).ok_or_else(|| {

@@ -85,7 +85,7 @@ pub fn redlatch(arguments: &[&str]) -> Ended {
 }
 
 impl Bench {
-    /// Three nodes, a gated bare repository, a clone with three commits in a row.
+    /// Three nodes and one that may join, a gated bare repository, a clone with three commits in a row.
     pub async fn new() -> Bench {
         Bench::with_format("sha1").await
     }
@@ -133,7 +133,7 @@ impl Bench {
         let authority = CertificateAuthority::new();
         self.write("ca.pem", authority.pem.as_bytes());
         let organism = genesis.organism_id();
-        for n in 1..=3u64 {
+        for n in 1..=4u64 {
             let name = format!("n{n}");
             let tls = self.identity(&authority, organism, Role::Node, &name);
             let credentials = Credentials::load(&tls).expect("credentials");
@@ -196,6 +196,8 @@ impl Bench {
                 "genesis = {genesis:?}\npolicy = {policy:?}\nsigning_key = {signing:?}\n"
             )
             .expect("text");
+            let state = file(&format!("{name}.state"));
+            writeln!(text, "state = {state:?}").expect("text");
         }
         text.push_str("[nodes]\n");
         for (node, address) in &self.addresses {

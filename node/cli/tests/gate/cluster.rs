@@ -1,4 +1,4 @@
-//! Three nodes in this process: the real journal and the real service, without Raft. Each node can be made
+//! Three nodes and one that may join, in this process: the real journal and the real service, without Raft. Each node can be made
 //! to say what a test wants it to say.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::Stream;
 use redlatch_journal::IndexKey;
 use redlatch_journal::development::{self, Subject};
+use redlatch_journal::registry::FEATURE_LEVEL;
 use redlatch_link::Role;
 use redlatch_link::transport::{Credentials, Limits, Listener, Routes, caller, serve};
 use redlatch_proto::answer::NoAnswer;
@@ -21,7 +22,9 @@ use redlatch_types::merkle::{empty_root, leaf_hash, node_hash};
 use redlatch_types::note::{Note, SignatureLine};
 use redlatch_types::policy::{NodeKeys, Policy};
 use redlatch_types::receipt::{Receipt, TlogProof};
-use redlatch_types::records::{ActorKind, EffectState, GenesisV1, ScopeState, StatusV1};
+use redlatch_types::records::{
+    ActionPayload, ActorKind, EffectState, GenesisV1, RosterPayload, ScopeState, StatusV1,
+};
 use redlatch_types::*;
 use tonic::{Request, Response, Status};
 
@@ -40,7 +43,7 @@ pub enum Says {
 /// Key of an enrolled runner.
 pub const RUNNER: u8 = 13;
 
-/// The shared world's organism, and a runner.
+/// The shared world's organism, and a runner. Its roster can be changed.
 pub fn genesis() -> GenesisV1 {
     let mut parties = parties();
     parties.subjects.push(Subject {
@@ -48,7 +51,9 @@ pub fn genesis() -> GenesisV1 {
         actor_kind: ActorKind::Runner,
         public_key: key(RUNNER).public_key(),
     });
-    development::genesis(parties)
+    let mut genesis = development::genesis(parties);
+    genesis.feature_level = FEATURE_LEVEL;
+    genesis
 }
 
 fn started() -> World {
@@ -74,6 +79,10 @@ pub struct Shared {
     pub progress: v1::ProgressResponse,
     /// Claims seen, by transaction.
     pub claims: Vec<TransactionId>,
+    /// The chain of rosters that nodes show.
+    pub links: Vec<Receipt>,
+    /// What one node shows in its place.
+    pub links_of: BTreeMap<u64, Vec<Receipt>>,
 }
 
 #[derive(Clone)]
@@ -88,6 +97,8 @@ impl Cluster {
             decides: false,
             progress: v1::ProgressResponse::default(),
             claims: Vec::new(),
+            links: Vec::new(),
+            links_of: BTreeMap::new(),
         })))
     }
 
@@ -97,6 +108,23 @@ impl Cluster {
 
     pub fn says(&self, node: u64, what: Says) {
         self.lock().says.insert(node, what);
+    }
+
+    /// Changes the roster. The receipt of the change is cosigned by these nodes; no node shows it yet, and later
+    /// receipts are cosigned by all that are there now.
+    pub fn change_roster(&self, change: RosterPayload, signers: &[u8]) -> Receipt {
+        let mut shared = self.lock();
+        let change = ActionPayload::RosterChange(Box::new(change));
+        shared.world.make_change(change);
+        let leaves = shared.world.leaves.iter();
+        let mut events = leaves.map(|leaf| Event::from_canonical(leaf).expect("a leaf"));
+        let place = events.rposition(|it| it.roster().is_some());
+        shared.cosigners = signers.to_vec();
+        let link = shared.receipt(place.expect("a change") as u64);
+        let roster = shared.world.governance().roster;
+        let voters = roster.voters().map(|it| it.node_id.0);
+        shared.cosigners = voters.map(|it| u8::try_from(it).expect("small")).collect();
+        link
     }
 
     pub async fn serve(&self, node: u64, credentials: &Credentials) -> SocketAddr {
@@ -396,6 +424,19 @@ impl Authority for Node {
         let shared = self.1.lock();
         let in_force = redlatch_node::view::in_force(&shared.world.state.authority);
         Ok(Response::new(in_force.expect("after genesis")))
+    }
+    async fn rosters(
+        &self,
+        request: Request<v1::RostersRequest>,
+    ) -> Result<Response<v1::RostersResponse>, Status> {
+        self.enter(&request).await?;
+        let known = usize::try_from(request.get_ref().after - 1).expect("small");
+        let shared = self.1.lock();
+        let links = shared.links_of.get(&self.0).unwrap_or(&shared.links);
+        let links = links.iter().skip(known).map(ToString::to_string);
+        Ok(Response::new(v1::RostersResponse {
+            links: links.collect(),
+        }))
     }
     async fn feature(
         &self,

@@ -452,7 +452,10 @@ async fn wrong_configurations_name_their_fault() {
         ),
         (good.replace("state = \"state\"", ""), "`state` is not set"),
         (good.replace(n2, ""), "`nodes.n2` is not set"),
-        (good.replace(n2, &n2.replace("n2", "n9")), "`nodes.n9`"),
+        (
+            good.replace(n2, &n2.replace("n2", "n9")),
+            "`nodes.n2` is not set",
+        ),
         (good.replace("genesis.cbor", "policy.txt"), "not a genesis"),
         (good.replace("policy.txt", "genesis.cbor"), "trust policy"),
     ];

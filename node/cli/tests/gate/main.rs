@@ -15,6 +15,7 @@ mod cluster;
 mod land;
 mod landing;
 mod repositories;
+mod rosters;
 #[path = "../../../src/view.rs"]
 mod view;
 #[path = "../../../../raft/core/tests/world/mod.rs"]

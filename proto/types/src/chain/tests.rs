@@ -18,7 +18,7 @@ fn name(text: &str) -> Name {
 }
 
 /// Nodes 1 to 4 of the organism exist; `voters` of them are in the roster.
-fn roster(organism: &Organism, epoch: u64, voters: &[usize]) -> RosterV1 {
+pub(crate) fn roster(organism: &Organism, epoch: u64, voters: &[usize]) -> RosterV1 {
     let node = |number: &usize| RosterNode {
         node_id: NodeId(*number as u64),
         name: name(&format!("node-{number}")),
@@ -57,7 +57,7 @@ fn roster(organism: &Organism, epoch: u64, voters: &[usize]) -> RosterV1 {
     }
 }
 
-fn trust(organism: &Organism, roster: RosterV1) -> Trust {
+pub(crate) fn trust(organism: &Organism, roster: RosterV1) -> Trust {
     let root = RootInForce {
         scope: scope(organism, 1),
         key: SigningKey::from_seed(ROOT).public_key(),
@@ -76,7 +76,12 @@ fn scope(organism: &Organism, organism_epoch: u64) -> Scope {
 }
 
 /// A receipt of `event` in a journal of two leaves, signed by these nodes.
-fn link(organism: &Organism, event: &Event, nodes: &[usize], witnesses: &[usize]) -> Receipt {
+pub(crate) fn link(
+    organism: &Organism,
+    event: &Event,
+    nodes: &[usize],
+    witnesses: &[usize],
+) -> Receipt {
     let leaf = event.to_canonical();
     let hashes = [leaf_hash(b"before"), leaf_hash(&leaf)];
     let head = organism.head(&organism.checkpoint(2, root(&hashes)), nodes, witnesses);
@@ -90,7 +95,7 @@ fn link(organism: &Organism, event: &Event, nodes: &[usize], witnesses: &[usize]
     }
 }
 
-fn changed(roster: RosterV1) -> Event {
+pub(crate) fn changed(roster: RosterV1) -> Event {
     Event::RosterChanged(Box::new(roster))
 }
 

@@ -407,7 +407,7 @@ impl World {
             verdict,
             findings_digest: Digest::of(&[verifier as u8]),
             salt: Digest::of(&[verifier as u8, 1]),
-            roster_epoch: RosterEpoch(1),
+            roster_epoch: self.governance().roster.roster_epoch,
             quorum_key_epoch: KeyEpoch(1),
         }
     }
@@ -498,7 +498,7 @@ impl World {
             applicable_grant_id: intent.applicable_grant_id.unwrap(),
             applicable_grant_digest: intent.applicable_grant_digest.unwrap(),
             seal_sheet_digest: sheet.digest(),
-            roster_epoch: RosterEpoch(1),
+            roster_epoch: self.governance().roster.roster_epoch,
             quorum_key_epoch: KeyEpoch(1),
             expires_at: verdict.expires_at,
         }
