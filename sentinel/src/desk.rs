@@ -23,7 +23,7 @@ use redlatch_types::event::{ChainPlace, Event};
 use redlatch_types::policy::{Demand, Policy};
 use redlatch_types::proven::{NotProven, ProvenEvent};
 use redlatch_types::receipt::{self, Receipt, ReceiptError};
-use redlatch_types::records::{ActorKind, ClientIdentityV1, RaiseOrderV1};
+use redlatch_types::records::RaiseOrderV1;
 use redlatch_types::{
     Canonical, Digest, Envelope, LatchNumber, NodeId, OrganismId, OutboxEpoch, Refusal, Signed,
     SigningKey,
@@ -32,7 +32,7 @@ use redlatch_watch::beats::BeatCounter;
 use redlatch_watch::outbox::{Effect, Head, Memory, Progress, RedRequest};
 use redlatch_watch::rules::Epochs;
 use redlatch_watch::verdict::{FreezeFacts, Fresh, Silence};
-use redlatch_watch::{Health, Judge, Outbox};
+use redlatch_watch::{Health, Judge, Officers, Outbox};
 use tokio::sync::{Mutex, Notify};
 
 use crate::alarm::Alarm;
@@ -94,6 +94,8 @@ pub(crate) struct Machine {
     pub(crate) state_time: u64,
     /// What is in force, and whose receipts are believed.
     pub(crate) trust: Trust,
+    /// Who may order a stop.
+    pub(crate) officers: Officers,
 }
 
 /// What handlers and drivers share.
@@ -101,8 +103,6 @@ pub(crate) struct Desk<S> {
     pub(crate) store: S,
     pub(crate) organism: OrganismId,
     pub(crate) key: SigningKey,
-    /// Everybody who is enrolled; who may order a stop is decided by kind.
-    pub(crate) subjects: Vec<ClientIdentityV1>,
     pub(crate) couriers: Couriers,
     pub(crate) metrics: SentinelMetrics,
     pub(crate) alarm: Alarm,
@@ -219,7 +219,7 @@ impl<S: Store> Desk<S> {
         self: &Arc<Self>,
         order: &[u8],
     ) -> Result<(OutboxEpoch, Option<Envelope>), NotObeyed> {
-        let order = self.authentic(order)?;
+        let order = self.authentic(order).await?;
         let id = order.record().order_id;
         if let Some(number) = self.obeyed(id).await? {
             let entry = self.entry(number).await?;
@@ -241,18 +241,16 @@ impl<S: Store> Desk<S> {
     }
 
     /// The order, if an enrolled operator or person has signed it for this organism.
-    fn authentic(&self, order: &[u8]) -> Result<Signed<RaiseOrderV1>, NotObeyed> {
+    async fn authentic(&self, order: &[u8]) -> Result<Signed<RaiseOrderV1>, NotObeyed> {
         let refused = |refusal, why| NotObeyed::Refused { refusal, why };
         let envelope = Envelope::from_canonical(order)
             .map_err(|_| refused(Refusal::NotCanonical, "the order cannot be read"))?;
         if envelope.scope.organism_id != self.organism {
             return Err(refused(Refusal::WrongOrganism, "for another organism"));
         }
-        let officer = |it: &&ClientIdentityV1| {
-            let may = matches!(it.actor_kind, ActorKind::Operator | ActorKind::Human);
-            may && it.public_key == envelope.key && it.revoked_at_optional.is_none()
-        };
-        if !self.subjects.iter().any(|it| officer(&it)) {
+        let held = self.machine.lock().await;
+        let machine = held.as_ref().ok_or(NotObeyed::Stopping)?;
+        if !machine.officers.may_order(&envelope.key) {
             let why = "no enrolled operator or person has signed it";
             return Err(refused(Refusal::Unauthorized, why));
         }
@@ -320,8 +318,10 @@ impl<S: Store> Desk<S> {
 
     /// A proven event of the journal.
     pub(crate) async fn heard(self: &Arc<Self>, event: &ProvenEvent) -> Result<(), Stopped> {
-        if matches!(event.event(), Event::Authorized(_)) {
-            return self.used(event).await;
+        match event.event() {
+            Event::Authorized(_) => return self.used(event).await,
+            Event::SubjectChanged(_) => return self.enrolled(event).await,
+            _ => {}
         }
         let input = self.input(|machine, now, out| {
             if learn(&mut machine.known, event.event(), self.key.public_key()) {
@@ -350,6 +350,23 @@ impl<S: Store> Desk<S> {
         }
         self.rescheduled.notify_one();
         run.map(drop)
+    }
+
+    /// A subject is another, durably, before the place in the journal moves on.
+    async fn enrolled(&self, event: &ProvenEvent) -> Result<(), Stopped> {
+        let mut held = self.machine.lock().await;
+        let machine = held.as_mut().ok_or(Stopped)?;
+        let Some(officer) = machine.officers.take(event) else {
+            return Ok(());
+        };
+        let store = self.store.clone();
+        let kept = world::blocking(move || store::keep_officer(&store, &officer)).await;
+        if let Err(error) = kept {
+            driver::fatal(&self.alarm, &error);
+            *held = None;
+            return Err(Stopped);
+        }
+        Ok(())
     }
 
     async fn used(self: &Arc<Self>, event: &ProvenEvent) -> Result<(), Stopped> {

@@ -84,6 +84,7 @@ fn wanted(event: &Event) -> Wanted {
         | Event::SafetyTerminal(..)
         | Event::OutboxAcknowledged(..)
         | Event::GroundsReset(..)
+        | Event::SubjectChanged(..)
         | Event::Authorized(..) => Wanted::Proof,
         _ => Wanted::No,
     }

@@ -27,7 +27,7 @@ use redlatch_types::{Envelope, NodeId, Scope, Signed, SigningKey};
 use redlatch_watch::beats::BeatCounter;
 use redlatch_watch::outbox::{self, Corrupt, Writer};
 use redlatch_watch::verdict::Identity;
-use redlatch_watch::{Judge, Outbox, Rules};
+use redlatch_watch::{Judge, Officers, Outbox, Rules};
 use tokio::sync::{Mutex, Notify, watch};
 
 use crate::alarm::Alarm;
@@ -243,7 +243,6 @@ async fn assemble<S: Store>(
         store: parts.store,
         organism: scope.organism_id,
         key: parts.key,
-        subjects: genesis.subjects.clone(),
         couriers,
         metrics,
         alarm: Alarm::new(),
@@ -257,6 +256,7 @@ async fn assemble<S: Store>(
             latched_at: 0,
             state_time: genesis.created_at,
             trust,
+            officers: Officers::resume(&genesis.subjects, stored.officers),
         })),
         rescheduled: Notify::new(),
         news: Notify::new(),

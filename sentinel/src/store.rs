@@ -1,4 +1,4 @@
-//! What a sentinel keeps: outbox, judgements, obeyed orders, how far it has read the journal.
+//! What a sentinel keeps: outbox, judgements, obeyed orders, officers, how far it has read the journal.
 //!
 //! Every change of the outbox is one synced transaction that first compares the writer generation, so a
 //! second process on the same store stops the first one at its next write (FAULTS 55).
@@ -7,6 +7,7 @@ use minicbor::{Decode, Encode};
 use redlatch_link::follow::TrustV1;
 use redlatch_link::store::{Reader, Store, StoreError, Table, Writer};
 use redlatch_types::{Canonical, Digest, LatchNumber, OutboxEpoch};
+use redlatch_watch::officers::OfficerV1;
 use redlatch_watch::outbox::{Found, Head, Keep, OutboxStateV1, Write};
 use redlatch_watch::verdict::JudgementV1;
 
@@ -15,6 +16,7 @@ const ENTRIES: Table = Table("outbox-entries");
 const JUDGEMENTS: Table = Table("judgements");
 const ORDERS: Table = Table("orders");
 const JOURNAL: Table = Table("journal");
+const OFFICERS: Table = Table("officers");
 
 const STATE: &[u8] = b"state";
 const KNOWN: &[u8] = b"known";
@@ -58,6 +60,8 @@ pub(crate) struct Stored {
     pub(crate) judgements: Vec<Vec<u8>>,
     pub(crate) known: Option<KnownV1>,
     pub(crate) trust: Option<TrustV1>,
+    /// Subjects that were changed after the genesis.
+    pub(crate) officers: Vec<OfficerV1>,
     /// Nothing was ever written here.
     pub(crate) is_new: bool,
 }
@@ -92,11 +96,16 @@ pub(crate) fn stored<S: Store>(store: &S) -> Result<Stored, KeptError> {
         let trust = trust
             .transpose()
             .map_err(|_| KeptError::Unreadable("roster in force"))?;
+        let officers = values(view, OFFICERS)?;
+        let officers = officers.iter().map(|it| OfficerV1::from_canonical(it));
+        let officers = officers.collect::<Result<_, _>>();
+        let officers = officers.map_err(|_| KeptError::Unreadable("officers"))?;
         Ok(Stored {
             outbox: Found { state, entries },
             judgements,
             known,
             trust,
+            officers,
             is_new,
         })
     })
@@ -188,6 +197,12 @@ pub(crate) fn obey<S: Store>(
     number: OutboxEpoch,
 ) -> Result<(), KeptError> {
     Ok(store.put(ORDERS, &order.0, &key(number))?)
+}
+
+/// Remembers what is proven of a subject.
+pub(crate) fn keep_officer<S: Store>(store: &S, officer: &OfficerV1) -> Result<(), KeptError> {
+    let key = officer.subject.subject_id.as_str().as_bytes();
+    Ok(store.put(OFFICERS, key, &officer.to_canonical())?)
 }
 
 /// Remembers how far the journal was taken in, and whom to believe from there on if that has changed.

@@ -104,7 +104,7 @@ pub(crate) async fn run(arguments: &Attest, common: &Common) -> Done {
             usage("--command is empty, longer than 1024 bytes, or has control characters")
         })?;
     let client = Client::open(common, "runner")?;
-    let signer = client.signer_of_genesis()?;
+    let signer = client.signer_by_genesis().await?;
     let repository = repository(arguments, &signer)?;
     let (id, format) = commit(&arguments.commit)?;
     let work = tempfile::tempdir().map_err(|error| failed("make a folder", &error))?;

@@ -279,13 +279,23 @@ impl Client {
         Ok(Nodes::new(&self.dialer, &self.members)?)
     }
 
-    /// The subject that the genesis enrols the configured key for. Asks no node: a stop must be ordered with
-    /// the whole cluster down.
+    /// The configured key. Asks no node: a stop must be ordered with the whole cluster down.
     ///
     /// # Errors
-    /// [`Failure`] if there is no such key or no such subject.
-    pub(crate) fn signer_of_genesis(&self) -> Result<Signer, Failure> {
-        self.signer_among(&self.genesis.subjects)
+    /// [`Failure`] if there is no such key.
+    pub(crate) fn key(&self) -> Result<SigningKey, Failure> {
+        Ok(keys::load_key(&self.signing_key)?)
+    }
+
+    /// The subject that the genesis enrols the configured key for; if it enrols none, the one that nodes name.
+    ///
+    /// # Errors
+    /// [`Failure`] if there is no such key or no such subject, or no node answers about one enrolled later.
+    pub(crate) async fn signer_by_genesis(&self) -> Result<Signer, Failure> {
+        match self.signer_among(&self.genesis.subjects) {
+            Err(failure) if failure.code == ExitCode::Refused => Ok(self.signer().await?.0),
+            found => found,
+        }
     }
 
     /// The subject that the configured key is now enrolled for, and everything else in force.
@@ -298,7 +308,7 @@ impl Client {
     }
 
     fn signer_among(&self, subjects: &[ClientIdentityV1]) -> Result<Signer, Failure> {
-        let key = keys::load_key(&self.signing_key)?;
+        let key = self.key()?;
         let public = key.public_key();
         let enrolled = subjects
             .iter()

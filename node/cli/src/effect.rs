@@ -247,7 +247,7 @@ async fn free(
             heard.insert(id, status.record().clone());
         }
     }
-    let roster = &client.genesis.roster;
+    let roster = client.rosters().roster();
     let question = Question {
         token,
         roster: roster.roster_epoch,

@@ -88,7 +88,7 @@ struct Plan {
 pub(crate) async fn run(arguments: &Land, common: &Common) -> Done {
     let client = Client::current(common, "agent").await?;
     let (signer, in_force) = client.signer().await?;
-    let plan = plan(arguments, &client, &signer).await?;
+    let plan = plan(arguments, &client, &signer, &in_force).await?;
     note(&format!(
         "commit {} onto {} of {}",
         plan.commit, plan.land.resource.reference, plan.land.resource.repository
@@ -116,7 +116,12 @@ pub(crate) async fn run(arguments: &Land, common: &Common) -> Done {
 }
 
 /// Looks at source, journal and branch.
-async fn plan(arguments: &Land, client: &Client, signer: &Signer) -> Result<Plan, Failure> {
+async fn plan(
+    arguments: &Land,
+    client: &Client,
+    signer: &Signer,
+    in_force: &InForce,
+) -> Result<Plan, Failure> {
     let git = Git::in_folder(&arguments.source).reaching_out();
     let format = git.format()?;
     let commit = git.resolve(&arguments.commit, format)?;
@@ -138,7 +143,9 @@ async fn plan(arguments: &Land, client: &Client, signer: &Signer) -> Result<Plan
         new: Bytes(commit.bytes().to_vec()),
     };
     check_free(&known, arguments)?;
-    let evidence = evidence::read(&arguments.evidence, &land, client)?;
+    let organism = client.genesis.organism_id();
+    let subjects = &in_force.subjects;
+    let evidence = evidence::read(&arguments.evidence, &land, organism, subjects)?;
     Ok(Plan {
         git,
         land,

@@ -26,7 +26,7 @@ use redlatch_proto::v1::sentinel_client::SentinelClient;
 use redlatch_types::event::Event;
 use redlatch_types::mandate::NegativeVerb;
 use redlatch_types::records::{ActionClass, RaiseOrderV1, RedScope, Text};
-use redlatch_types::{Canonical, Digest};
+use redlatch_types::{Canonical, Digest, Envelope};
 use tonic::Status;
 
 use crate::answer::Raised;
@@ -124,7 +124,7 @@ async fn raise(client: &Client, arguments: &Raise, common: &Common) -> Done {
         return Err(Failure::new(ExitCode::Usage, "an order says why")
             .hint("give the reason as people will read it"));
     }
-    let signer = client.signer_of_genesis()?;
+    let officer = client.key()?;
     let order_id = arguments.order_id.unwrap_or_else(random);
     let order = RaiseOrderV1 {
         order_id,
@@ -133,7 +133,8 @@ async fn raise(client: &Client, arguments: &Raise, common: &Common) -> Done {
         rollback_candidate_plan_digest_optional: plan(client, arguments).await?,
         reason: Text::lossy(&arguments.reason),
     };
-    let sealed = signer.seal(client.genesis.scope(), &order).to_canonical();
+    // Who is an officer now says the sentinel, which has followed the journal.
+    let sealed = Envelope::seal(client.genesis.scope(), &officer, &order).to_canonical();
     let repeat = format!("repeat with --order-id {order_id}: it leads to the same RED");
     let raised = bring(client, sealed).await.map_err(|failure| {
         // What was refused is refused again.

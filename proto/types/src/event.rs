@@ -417,13 +417,15 @@ impl Event {
 
     /// Whether somebody may do more after it, or is believed more: what nodes alone do not prove.
     pub fn widens_trust(&self) -> bool {
-        matches!(
-            self,
+        match self {
+            // Enrolling is, revoking is not.
+            Event::SubjectChanged(subject) => subject.revoked_at_optional.is_none(),
             Event::GroundsReset(..)
-                | Event::RosterChanged(..)
-                | Event::NodeRejoined(..)
-                | Event::ConstitutionAmended(..)
-        )
+            | Event::RosterChanged(..)
+            | Event::NodeRejoined(..)
+            | Event::ConstitutionAmended(..) => true,
+            _ => false,
+        }
     }
 
     /// The roster that this event puts in force, if it is one of those that do.

@@ -97,6 +97,24 @@ mod tests {
         let reset = Event::GroundsReset(vec![GroundNumber(1)]);
         assert!(!proven(&reset, &[]) && !proven(&reset, &[0, 1]));
         assert!(proven(&reset, &[0, 1, 2]));
+        let subject = |revoked| crate::records::ClientIdentityV1 {
+            subject_id: "deputy".parse().unwrap(),
+            actor_kind: crate::records::ActorKind::Operator,
+            public_key: crate::SigningKey::from_seed([1; 32]).public_key(),
+            app_host_identity: crate::records::Text::default(),
+            enrollment_evidence: crate::Digest::ZERO,
+            scopes: Vec::new(),
+            issuer: "governor".parse().unwrap(),
+            created_at: 1,
+            revoked_at_optional: revoked,
+            person_optional: None,
+        };
+        let changed = |revoked| Event::SubjectChanged(Box::new(subject(revoked)));
+        assert!(!proven(&changed(None), &[0, 1]) && proven(&changed(None), &[0, 1, 2]));
+        assert!(
+            proven(&changed(Some(2)), &[]),
+            "a revocation waits for nobody"
+        );
         let root = StateRootV1 {
             authority_digest: crate::Digest::ZERO,
             term: 1,

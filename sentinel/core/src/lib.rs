@@ -24,11 +24,13 @@
 #![forbid(unsafe_code)]
 
 pub mod beats;
+pub mod officers;
 pub mod outbox;
 pub mod rules;
 pub mod verdict;
 
 pub use beats::BeatCounter;
+pub use officers::Officers;
 pub use outbox::{Health, Outbox};
 pub use rules::{Assessment, RedCall, Rules};
 pub use verdict::{FreezeFacts, Judge};

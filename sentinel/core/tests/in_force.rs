@@ -9,7 +9,8 @@ use redlatch_types::in_force::{InForceV1, NotTaken, Taken};
 use redlatch_types::proven::ProvenEvent;
 use redlatch_types::records::*;
 use redlatch_types::*;
-use world::journal::ROOT;
+use redlatch_watch::Officers;
+use world::journal::{self, ROOT};
 use world::*;
 
 fn genesis(world: &World) -> GenesisV1 {
@@ -296,4 +297,38 @@ fn what_does_not_follow_changes_nothing() {
     let again = at(&world, &event, position as u64);
     assert_eq!(after.take(&again), Ok(Taken::Nothing));
     assert_eq!(after, before);
+}
+
+#[test]
+fn an_older_enrolment_does_not_undo_a_revocation() {
+    let mut world = World::new();
+    let officer = ClientIdentityV1 {
+        actor_kind: ActorKind::Operator,
+        ..journal::new_subject("deputy", 60)
+    };
+    let change = |world: &mut World, change: SubjectPayload| {
+        world.make_change(ActionPayload::SubjectChange(Box::new(change)));
+        let changed = |it: &Event| matches!(it, Event::SubjectChanged(_));
+        let place = world.events.iter().rposition(changed).unwrap();
+        at(world, &world.events[place], place as u64)
+    };
+    let enrolled = change(&mut world, SubjectPayload::Enrol(officer));
+    let revoked = change(
+        &mut world,
+        SubjectPayload::Revoke("deputy".parse().unwrap()),
+    );
+    let founding = genesis(&world).subjects;
+    let may = |officers: &Officers| officers.may_order(&key(60).public_key());
+    // In order, the other way round, and after a restart in between.
+    let mut officers = Officers::resume(&founding, Vec::new());
+    assert!(!may(&officers));
+    officers.take(&enrolled).unwrap();
+    assert!(may(&officers));
+    let kept = officers.take(&revoked).unwrap();
+    assert!(!may(&officers) && officers.take(&revoked).is_none());
+    let mut officers = Officers::resume(&founding, vec![kept]);
+    assert!(officers.take(&enrolled).is_none());
+    assert!(!may(&officers));
+    let agent = Officers::resume(&founding, Vec::new());
+    assert!(!agent.may_order(&key(journal::AGENT).public_key()));
 }

@@ -1,11 +1,14 @@
 //! RED from the officer's word to the closed outbox, whatever is down meanwhile.
 
 use redlatch_link::store::SyncFailure;
+use redlatch_proto::answer::NoAnswer;
 use redlatch_types::records::*;
+use redlatch_types::{Canonical, Envelope};
 
 use crate::parties::{Parties, free};
 use crate::until;
 use crate::world::journal::MAIN;
+use crate::world::key;
 
 fn agent() -> RedScope {
     RedScope::Subject("agent".parse().unwrap())
@@ -248,4 +251,61 @@ async fn fault_024_latches_that_nodes_hide_keep_hold_as_wide_as_it_is() {
     })
     .await;
     assert!(holds(&parties, RedScope::Everything).await);
+}
+
+/// Enrols, rotates or revokes a subject in the journal that the nodes show.
+fn change(parties: &Parties, change: SubjectPayload) {
+    parties.cluster.world(|world| {
+        world.make_change(ActionPayload::SubjectChange(Box::new(change)));
+    });
+}
+
+fn officer(n: u8) -> ClientIdentityV1 {
+    ClientIdentityV1 {
+        actor_kind: ActorKind::Operator,
+        ..crate::world::journal::new_subject("deputy", n)
+    }
+}
+
+/// Whether the sentinel takes this key for an officer's. The order gives no reason: an officer is told so, and
+/// anybody else is turned away before; nothing is stopped by either.
+async fn is_officer(parties: &Parties, n: u8) -> bool {
+    let order = RaiseOrderV1 {
+        reason: Text::lossy(" "),
+        ..parties.order(n, agent())
+    };
+    let sealed = Envelope::seal(parties.scope(), &key(n), &order);
+    let refused = parties.raise_bytes(sealed.to_canonical()).await;
+    match NoAnswer::of(&refused.expect_err("no reason is given")) {
+        Some(NoAnswer::Invalid) => true,
+        Some(NoAnswer::Denied) => false,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_order_a_stop_follows_the_journal_and_is_asked_of_nobody() {
+    let mut parties = Parties::new().await;
+    let (sentinel, _) = parties.sentinel("repo:refs/heads/").await;
+    assert!(!is_officer(&parties, 60).await, "enrolled by nobody yet");
+    change(&parties, SubjectPayload::Enrol(officer(60)));
+    until("enrolled", || is_officer(&parties, 60)).await;
+    change(&parties, SubjectPayload::Rotate(officer(61)));
+    until("another key", || is_officer(&parties, 61)).await;
+    assert!(!is_officer(&parties, 60).await, "the key of before");
+    // What is known is kept, and no node is needed for it.
+    parties.cluster.set_down(true);
+    sentinel.stop().await;
+    let (sentinel, _) = parties.sentinel("repo:refs/heads/").await;
+    assert!(is_officer(&parties, 61).await && !is_officer(&parties, 60).await);
+    parties.cluster.set_down(false);
+    let revoked = SubjectPayload::Revoke("deputy".parse().unwrap());
+    change(&parties, revoked);
+    until("revoked", || async { !is_officer(&parties, 61).await }).await;
+    parties.cluster.set_down(true);
+    sentinel.stop().await;
+    let (_sentinel, _) = parties.sentinel("repo:refs/heads/").await;
+    assert!(!is_officer(&parties, 61).await, "revoked for ever");
+    let obeyed = parties.raise(1, agent()).await;
+    assert!(obeyed.is_ok(), "a founding officer: {obeyed:?}");
 }

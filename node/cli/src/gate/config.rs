@@ -187,8 +187,13 @@ impl Gate {
         let key = keys::load_key(&config.signing_key)?;
         let repository = Name::new(&config.repository)
             .map_err(|error| unfit(&format!("repository: {error}")))?;
-        let subject = enrolled(&genesis, &key.public_key(), &[ActorKind::Gate], &repository)
-            .ok_or_else(|| unfit("signing_key is of no gate enrolled for this repository"))?;
+        let subject = enrolled(
+            &genesis.subjects,
+            &key.public_key(),
+            &[ActorKind::Gate],
+            &repository,
+        )
+        .ok_or_else(|| unfit("signing_key is of no gate enrolled for this repository"))?;
         let post = Post {
             organism,
             repository,
@@ -277,12 +282,12 @@ fn read_policy(path: &Path) -> Result<Policy, Failure> {
 
 /// The live subject of a key, if it is one of `kinds` and enrolled for the repository (M1-I26).
 pub(crate) fn enrolled<'a>(
-    genesis: &'a GenesisV1,
+    subjects: &'a [ClientIdentityV1],
     key: &PublicKey,
     kinds: &[ActorKind],
     repository: &Name,
 ) -> Option<&'a ClientIdentityV1> {
-    genesis.subjects.iter().find(|subject| {
+    subjects.iter().find(|subject| {
         subject.public_key == *key
             && kinds.contains(&subject.actor_kind)
             && subject.revoked_at_optional.is_none()

@@ -66,7 +66,7 @@ fn check_client(gate: &Gate, client: &Envelope, object: &ObjectId) -> Result<(),
         .map_err(|_| Refused::StrangeClient)?;
     let record = signed.record();
     let known = enrolled(
-        &gate.genesis,
+        &gate.genesis.subjects,
         signed.key(),
         &BRINGERS,
         &gate.post.repository,

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::file;
-use redlatch_types::records::{ActorKind, GateReceiptV1, LandPayload};
-use redlatch_types::{Canonical, Digest, Envelope};
+use redlatch_types::records::{ActorKind, ClientIdentityV1, GateReceiptV1, LandPayload};
+use redlatch_types::{Canonical, Digest, Envelope, OrganismId};
 
-use crate::client::Client;
 use crate::gate::config::enrolled;
 use crate::gate::core::update::EVIDENCE;
 
@@ -26,16 +25,26 @@ impl Evidence {
     }
 }
 
-/// Reads and checks every file. Verifiers judge them again; this spares a landing that they would refuse.
+/// Reads and checks every file, by the subjects that nodes tell. Verifiers judge them again by the runners that
+/// each of them is configured for; this spares a landing that they would refuse.
 pub(super) fn read(
     files: &[PathBuf],
     land: &LandPayload,
-    client: &Client,
+    organism: OrganismId,
+    subjects: &[ClientIdentityV1],
 ) -> Result<Vec<Evidence>, Failure> {
-    files.iter().map(|path| one(path, land, client)).collect()
+    let files = files.iter();
+    files
+        .map(|path| one(path, land, organism, subjects))
+        .collect()
 }
 
-fn one(path: &Path, land: &LandPayload, client: &Client) -> Result<Evidence, Failure> {
+fn one(
+    path: &Path,
+    land: &LandPayload,
+    organism: OrganismId,
+    subjects: &[ClientIdentityV1],
+) -> Result<Evidence, Failure> {
     let refuse = |what: String| {
         Failure::new(
             ExitCode::Refused,
@@ -49,11 +58,11 @@ fn one(path: &Path, land: &LandPayload, client: &Client) -> Result<Evidence, Fai
     let signed = envelope
         .open::<GateReceiptV1>()
         .map_err(|error| refuse(format!("it is unsigned or altered: {error}")))?;
-    if signed.scope().organism_id != client.genesis.organism_id() {
+    if signed.scope().organism_id != organism {
         return Err(refuse("it was signed for another organism".into()));
     }
     let runner = enrolled(
-        &client.genesis,
+        subjects,
         signed.key(),
         &[ActorKind::Runner],
         &land.resource.repository,
