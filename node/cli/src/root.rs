@@ -80,7 +80,7 @@ pub(crate) async fn run(command: &RootCommand, common: &Common) -> Done {
 }
 
 async fn draft(arguments: &DraftArguments, common: &Common) -> Done {
-    let client = Client::open(common, "operator")?;
+    let client = Client::current(common, "operator").await?;
     let in_force = client.in_force().await?;
     let scope = *client.status().await?.scope();
     let draft = Draft {
@@ -151,7 +151,7 @@ async fn bring(path: &Path, common: &Common) -> Done {
     let envelope = Envelope::from_canonical(&bytes).map_err(|_| unreadable())?;
     let signed = envelope.open::<RootActV1>().map_err(|_| unreadable())?;
     let act = signed.record();
-    let client = Client::open(common, "operator")?;
+    let client = Client::current(common, "operator").await?;
     let command = RawCommand::RootAct(envelope.clone()).to_canonical();
     let submitted = client
         .nodes
