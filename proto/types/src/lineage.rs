@@ -76,7 +76,7 @@ pub struct Lineage {
 }
 
 impl From<Trust> for Lineage {
-    /// The lineage that begins, and ends for now, with what is trusted.
+    /// The lineage of what is trusted alone.
     fn from(first: Trust) -> Lineage {
         Lineage {
             rosters: Vec::new(),
