@@ -152,8 +152,12 @@ fn terms<E: Engine>(desk: &Desk<E>) -> Option<Terms> {
     let known = desk.raft.read(|state| {
         let governance = state.authority.governance.as_ref()?;
         let key = governance.quorum_key.as_ref()?;
+        // What is applied is whole: nothing stands behind it.
+        let next = state.log.frontier.size();
         Some(InForceV1 {
-            next: state.log.frontier.size(),
+            next,
+            epoch_next: next,
+            acts_since: Vec::new(),
             scope: governance.scope(),
             roster: governance.roster.clone(),
             kernel: governance.kernel.clone(),
