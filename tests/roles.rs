@@ -215,7 +215,7 @@ const SUBMITS: [(&str, &str); 25] = [
     ("authorize human", "........"),
     ("authorize policy", "........"),
     ("activate", "........"),
-    ("root act", "........"),
+    ("root act", "......x."),
     ("raise feature level", "......x."),
     ("rejoin", "........"),
 ];
