@@ -10,9 +10,11 @@
 //! leaf. What a link proves is the business of `redlatch_types::chain`.
 
 use redlatch_journal::Applied;
+use redlatch_types::chain::Trust;
 use redlatch_types::checkpoint::Origin;
 use redlatch_types::event::Event;
 use redlatch_types::note::KeyError;
+use redlatch_types::policy::Demand;
 use redlatch_types::receipt::Receipt;
 use redlatch_types::records::RosterV1;
 use redlatch_types::{Canonical, RosterEpoch};
@@ -65,6 +67,28 @@ pub(crate) fn steps(
         }
     }
     Ok(steps)
+}
+
+/// Those of a peer's links that lead on from `trust`, each with the version that it leads to, but none beyond
+/// `applied`; and where they lead.
+pub(crate) fn provable(
+    mut trust: Trust,
+    applied: RosterEpoch,
+    links: Vec<Receipt>,
+) -> (Trust, Vec<(RosterEpoch, Receipt)>) {
+    let mut taken = Vec::new();
+    for link in links {
+        let Ok(next) = trust.follow(&link, Demand::Nodes) else {
+            continue;
+        };
+        let epoch = next.roster().roster_epoch;
+        if epoch > applied {
+            break;
+        }
+        trust = next;
+        taken.push((epoch, link));
+    }
+    (trust, taken)
 }
 
 fn key(prefix: &[u8], epoch: RosterEpoch) -> Vec<u8> {

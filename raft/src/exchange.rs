@@ -19,7 +19,7 @@ use tonic::Status;
 use crate::alarm::FatalCause;
 use crate::archive::{self, Archive};
 use crate::engine::{Durability, Engine, StorageFault, WriteBatch};
-use crate::links::call;
+use crate::links::{Session, call};
 use crate::record::Gap;
 use crate::server::HEADS_MAX;
 use crate::shared::Shared;
@@ -32,11 +32,12 @@ const REPEAT: Duration = Duration::from_secs(2);
 const LEAVES_DEADLINE: Duration = Duration::from_secs(10);
 const LEAVES_STEP: u64 = 4_096;
 
-/// Offers own heads to one peer for as long as there is a link to it.
-pub(crate) async fn offer_heads<E: Engine>(shared: Arc<Shared<E>>, peer: u64) {
+/// Offers own heads to one peer until it is let go. One that comes back gets a task of its own.
+pub(crate) async fn offer_heads<E: Engine>(shared: Arc<Shared<E>>, session: Session) {
+    let peer = session.peer;
     let mut signed = shared.cosigner.watch_signed();
     let mut taken = 0;
-    while shared.links.name(peer).is_some() {
+    while shared.links.lasts(session) {
         let latest = *signed.borrow_and_update();
         if latest > 0 {
             match offer(&shared, peer, taken + 1).await {

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -55,10 +56,20 @@ pub struct Links {
     addresses: BTreeMap<String, String>,
     dialer: Dialer,
     peers: RwLock<BTreeMap<u64, PeerLinks>>,
+    sessions: AtomicU64,
+}
+
+/// One time that a peer was taken up: by its number, until it is let go. A peer that comes back is another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// The peer.
+    pub(crate) peer: u64,
+    number: u64,
 }
 
 #[derive(Debug)]
 struct PeerLinks {
+    session: Session,
     /// The name in its certificate.
     name: Name,
     /// Appends, votes, readings, heads, read points.
@@ -85,6 +96,7 @@ impl Links {
             addresses,
             dialer,
             peers: RwLock::default(),
+            sessions: AtomicU64::new(0),
         };
         for node in roster.nodes.iter().filter(|node| node.node_id.0 != own) {
             let link = links.dial(node)?;
@@ -99,7 +111,7 @@ impl Links {
         &self,
         roster: &RosterV1,
         kept: &BTreeSet<u64>,
-    ) -> (Vec<u64>, Vec<PeerAddressError>) {
+    ) -> (Vec<Session>, Vec<PeerAddressError>) {
         let (mut new, mut failed) = (Vec::new(), Vec::new());
         for node in roster
             .nodes
@@ -113,8 +125,8 @@ impl Links {
             }
             match self.dial(node) {
                 Ok(link) => {
+                    new.push(link.session);
                     self.write().insert(id, link);
-                    new.push(id);
                 }
                 Err(error) => failed.push(error),
             }
@@ -144,7 +156,12 @@ impl Links {
             let channel = self.dialer.channel(address, &identity);
             channel.map_err(|source| PeerAddressError::Unusable { node: id, source })
         };
+        let session = Session {
+            peer: id.0,
+            number: self.sessions.fetch_add(1, Ordering::Relaxed),
+        };
         Ok(PeerLinks {
+            session,
             name: node.name.clone(),
             control: link()?,
             bulk: link()?,
@@ -154,6 +171,18 @@ impl Links {
     /// Every peer there is a link to, ascending.
     pub fn peers(&self) -> Vec<u64> {
         self.read().keys().copied().collect()
+    }
+
+    /// Every peer there is a link to, each as it was taken up.
+    pub(crate) fn sessions(&self) -> Vec<Session> {
+        self.read().values().map(|links| links.session).collect()
+    }
+
+    /// Whether the peer has not been let go since.
+    pub(crate) fn lasts(&self, session: Session) -> bool {
+        let peers = self.read();
+        let links = peers.get(&session.peer);
+        links.is_some_and(|links| links.session == session)
     }
 
     /// Nodes of the roster that there is no link to.
@@ -231,5 +260,67 @@ where
     match world::timeout(deadline, call(request)).await {
         Ok(answer) => answer.map(Response::into_inner),
         Err(_) => Err(Status::deadline_exceeded("the peer did not answer in time")),
+    }
+}
+
+#[cfg(all(test, madsim))]
+mod tests {
+    use redlatch_link::transport::Credentials;
+    use redlatch_types::records::{PinnedParty, Seat};
+    use redlatch_types::{Digest, PublicKey, RosterEpoch};
+
+    use super::*;
+
+    fn roster(nodes: &[u64]) -> RosterV1 {
+        let key = PublicKey([0; 32]);
+        let node = |id: &u64| RosterNode {
+            node_id: NodeId(*id),
+            name: Name::new(&format!("n{id}")).expect("a name"),
+            seat: Seat::Voter,
+            log_key: key,
+            cosigner_key: key,
+            record_key: key,
+        };
+        let party = PinnedParty {
+            name: Name::new("party").expect("a name"),
+            key,
+            builds_digest: Digest::ZERO,
+            policy_digest: Digest::ZERO,
+        };
+        RosterV1 {
+            roster_epoch: RosterEpoch(1),
+            nodes: nodes.iter().map(node).collect(),
+            verifiers: Vec::new(),
+            sentinel: party.clone(),
+            actuator: party,
+        }
+    }
+
+    #[test]
+    fn a_peer_that_is_let_go_and_taken_up_again_is_another_session() {
+        let organism = OrganismId(Digest::ZERO);
+        let identity = PeerIdentity::new(organism, Role::Node, "n1").expect("a name");
+        let dialer = Dialer::new(Credentials::simulated(identity));
+        let addresses = (1..=3).map(|id| (format!("n{id}"), format!("10.0.0.{id}:1")));
+        let links = Links::new(
+            1,
+            organism,
+            &roster(&[1, 2, 3]),
+            addresses.collect(),
+            dialer,
+        );
+        let links = links.expect("addresses");
+        let first: Vec<Session> = links.sessions();
+        assert!(first.len() == 2 && first.iter().all(|it| links.lasts(*it)));
+        let none = BTreeSet::new();
+        assert_eq!(links.follow(&roster(&[1, 2]), &none).0, []);
+        assert_eq!(
+            [true, false],
+            [links.lasts(first[0]), links.lasts(first[1])]
+        );
+        let (new, failed) = links.follow(&roster(&[1, 2, 3]), &none);
+        assert!(failed.is_empty() && new.len() == 1 && new[0] != first[1]);
+        // The task of the old session ends, whatever became of the link meanwhile.
+        assert!(links.lasts(new[0]) && !links.lasts(first[1]));
     }
 }

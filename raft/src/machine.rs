@@ -351,16 +351,12 @@ impl<E: Engine> Machine<E> {
                 }
             }
         }
+        // What is ahead of what is applied here is brought by its entries.
+        let applied = self.roster().roster_epoch;
+        let (trust, links) = chain::provable(trust, applied, links);
         let mut batch = WriteBatch::new();
-        for link in links {
-            if let Ok(next) = trust.follow(&link, Demand::Nodes) {
-                trust = next;
-                chain::put_link(&mut batch, trust.roster().roster_epoch, &link);
-            }
-        }
-        if trust.roster().roster_epoch > self.roster().roster_epoch {
-            // Ahead of what is applied here: the entries bring it.
-            return Ok(());
+        for (epoch, link) in &links {
+            chain::put_link(&mut batch, *epoch, link);
         }
         self.inner.engine.write(batch, Durability::Synced).await?;
         self.inner

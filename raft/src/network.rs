@@ -101,6 +101,10 @@ impl<E: Engine> RaftNetwork<TypeConfig> for Outgoing<E> {
         })
         .await
         .map_err(unreachable)?;
+        // It may have rejoined meanwhile, and then it was another disk that answered.
+        self.shared
+            .is_known_disk(self.target)
+            .map_err(unreachable)?;
         self.shared.absorb(answer.rows).map_err(broken)?;
         let response =
             wire::append_response_in(answer.result).map_err(|error| broken(error.into()))?;
@@ -174,6 +178,9 @@ impl<E: Engine> RaftNetwork<TypeConfig> for Outgoing<E> {
             answer = transfer => answer.map_err(|status| gone(&status)),
         };
         drop(alive);
+        self.shared
+            .is_known_disk(self.target)
+            .map_err(|status| gone(&status))?;
         let vote = wire::vote_in(answer?.vote).map_err(|error| gone(&Status::from(error)))?;
         Ok(SnapshotResponse { vote })
     }

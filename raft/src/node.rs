@@ -593,8 +593,8 @@ fn spawn_tasks<E: Engine>(
     queues: &Arc<Queues>,
     genesis: Envelope,
 ) {
-    for peer in shared.links.peers() {
-        world::spawn(exchange::offer_heads(Arc::clone(shared), peer));
+    for session in shared.links.sessions() {
+        world::spawn(exchange::offer_heads(Arc::clone(shared), session));
     }
     world::spawn(follow_roster(Arc::clone(shared), raft.clone()));
     world::spawn(rejoin::announce(Arc::clone(shared)));
@@ -627,8 +627,8 @@ async fn follow_roster<E: Engine>(shared: Arc<Shared<E>>, raft: Raft) {
             return shared.alarm.raise(FatalCause::NotThisNode);
         }
         let (new, failed) = shared.links.follow(&shared.known_roster(), &kept);
-        for peer in new {
-            world::spawn(exchange::offer_heads(Arc::clone(&shared), peer));
+        for session in new {
+            world::spawn(exchange::offer_heads(Arc::clone(&shared), session));
         }
         for error in failed {
             tracing::warn!(%error, "a node of the roster cannot be called");

@@ -10,6 +10,7 @@
 //! Entries before it speak of a voter that this disk is not any more. Whoever runs the node asks for
 //! all this; the journal decides it.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -149,10 +150,18 @@ pub(crate) fn floor<'a>(own: u64, tables: impl Iterator<Item = &'a PeerTable>) -
 /// Asks the leader, whoever it is, to journal the return, until it has. Ends when the record says
 /// where, and with the process.
 pub(crate) async fn announce<E: Engine>(shared: std::sync::Arc<Shared<E>>) {
+    // What each peer said last: an operator has to see a refusal, but not three times a second.
+    let mut told: BTreeMap<u64, String> = BTreeMap::new();
     while shared.rejoined.since() == Since::Unknown {
         for peer in shared.links.peers() {
             match ask(&shared, peer).await {
-                Err(status) => tracing::debug!(peer, %status, "the return is not journaled yet"),
+                Err(status) => {
+                    let why = status.message().to_owned();
+                    if told.get(&peer) != Some(&why) {
+                        tracing::warn!(peer, why, "the return is not journaled yet");
+                        told.insert(peer, why);
+                    }
+                }
                 Ok(index) => {
                     if let Err(fault) = shared.rejoined.found(index).await {
                         let cause = crate::alarm::FatalCause::Storage(fault);

@@ -437,8 +437,6 @@ impl<E: Engine> Shared<E> {
         let leads = raft.metrics().borrow().state == ServerState::Leader;
         let queues = self.queues.get().filter(|_| leads);
         let queues = queues.ok_or_else(|| Status::unavailable("this node does not lead"))?;
-        // Before it is journaled: from then on the node takes what it is sent.
-        self.renewed.add(sender);
         let mut ticket = queues
             .admit(Class::Client, command)
             .map_err(|error| Status::unavailable(error.to_string()))?;
@@ -448,11 +446,13 @@ impl<E: Engine> Shared<E> {
         };
         let committed = committed.map_err(|error| Status::unavailable(error.to_string()))?;
         match committed.outcome.reply {
-            Ok(_) => Ok(committed.entry.index),
-            Err(refusal) => {
-                self.renewed.retain(|node| node != sender);
-                Err(Status::failed_precondition(refusal.to_string()))
+            Ok(_) => {
+                // Before it is told: only from then on the node takes what it is sent. Whatever else
+                // became of its command, it takes nothing, and nothing is to be remembered of it.
+                self.renewed.add(sender);
+                Ok(committed.entry.index)
             }
+            Err(refusal) => Err(Status::failed_precondition(refusal.to_string())),
         }
     }
 

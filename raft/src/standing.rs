@@ -16,6 +16,17 @@ pub enum Standing {
 }
 
 impl Standing {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Standing::Voter => "voter",
+            Standing::Learner => "learner",
+            Standing::Returning => "returning",
+            Standing::Outside => "outside",
+        }
+    }
+
     /// Whether the node votes, cosigns and counts.
     #[must_use]
     pub fn counts(self) -> bool {

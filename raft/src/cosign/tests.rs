@@ -2,12 +2,16 @@
 
 use futures::executor::block_on;
 use redlatch_journal::tree::Frontier;
+use redlatch_types::chain::Trust;
 use redlatch_types::checkpoint::Stage;
+use redlatch_types::event::Event;
+use redlatch_types::in_force::RootInForce;
 use redlatch_types::records::{PinnedParty, RosterNode, RosterV1, Seat};
-use redlatch_types::{Name, NodeId, OrganismId, RosterEpoch, merkle};
+use redlatch_types::{Canonical, Name, NodeId, OrganismId, RosterEpoch, Scope, merkle};
 
 use super::*;
 use crate::archive;
+use crate::chain;
 use crate::engine::{Durability, SimDisk, SimEngine, WriteBatch};
 
 fn origin() -> Origin {
@@ -59,12 +63,16 @@ fn cosigner(node: u64, engine: SimEngine) -> Cosigner<SimEngine> {
 
 /// A journal of `count` leaves on a fresh disk; the places after each leaf.
 fn journal(count: u8, salt: u8) -> (SimDisk, SimEngine, Vec<HeadPlace>) {
+    journal_of((0..count).map(|leaf| vec![leaf, salt]))
+}
+
+/// A journal of these leaves.
+fn journal_of(leaves: impl IntoIterator<Item = Vec<u8>>) -> (SimDisk, SimEngine, Vec<HeadPlace>) {
     let disk = SimDisk::new();
     let engine = disk.open().expect("opens");
     let mut frontier = Frontier::new();
     let mut places = Vec::new();
-    for leaf in 0..count {
-        let bytes = vec![leaf, salt];
+    for bytes in leaves {
         let (first, mut nodes) = (frontier.size(), Vec::new());
         frontier.append(merkle::leaf_hash(&bytes), &mut nodes);
         let mut batch = WriteBatch::new();
@@ -210,4 +218,46 @@ fn a_node_that_does_not_count_signs_nothing_not_even_what_it_withheld() {
     assert!(one.consider(places[2], false).is_none());
     assert!(one.hold(CosignHold::None).is_none(), "nothing was kept");
     assert!(one.consider(places[3], true).is_some(), "promoted again");
+}
+
+#[test]
+fn links_beyond_what_is_applied_are_not_taken_and_those_before_them_are() {
+    let changed = |epoch| {
+        let next = RosterV1 {
+            roster_epoch: RosterEpoch(epoch),
+            ..roster()
+        };
+        Event::RosterChanged(Box::new(next)).to_canonical()
+    };
+    let (_disk, engine, places) = journal_of((2..=4).map(changed));
+    let (one, two) = (cosigner(1, engine.clone()), cosigner(2, engine));
+    let (own, _) = one.consider(places[2], true).expect("signed");
+    one.announce(3, Some(own));
+    let (peer, _) = two.consider(places[2], true).expect("signed");
+    one.receive(vec![peer]);
+    let link = |at| one.receipt(at).expect("readable").expect("a majority");
+    let taken = |applied, links: Vec<Receipt>| {
+        let root = RootInForce {
+            scope: Scope {
+                organism_id: origin().organism,
+                organism_epoch: 1,
+            },
+            key: key(9, 9).public_key(),
+            kernel_digest: Digest::ZERO,
+            acts: 0,
+            roster_epoch: RosterEpoch(1),
+        };
+        let trust = Trust::of_roster(origin(), roster(), root).expect("a policy");
+        let (trust, taken) = chain::provable(trust, RosterEpoch(applied), links);
+        let epochs: Vec<u64> = taken.iter().map(|(epoch, _)| epoch.0).collect();
+        assert_eq!(trust.roster().roster_epoch.0, *epochs.last().unwrap_or(&1));
+        epochs
+    };
+    let all = || (0..3).map(link).collect::<Vec<_>>();
+    assert_eq!(taken(4, all()), [2, 3, 4]);
+    assert_eq!(taken(3, all()), [2, 3]);
+    assert_eq!(taken(1, all()), [0; 0]);
+    // One left out ends the chain; what a peer puts before it does not.
+    assert_eq!(taken(4, vec![link(0), link(2)]), [2]);
+    assert_eq!(taken(4, vec![link(2), link(0), link(1)]), [2, 3]);
 }

@@ -189,6 +189,28 @@ fn fault_014_a_wiped_node_comes_back_only_by_rejoin_and_promote() {
     });
 }
 
+/// A node brings the return of another one, signed with that one's own key.
+#[test]
+fn fault_014_nobody_brings_the_return_of_another_node() {
+    run(20, async {
+        let cluster = Cluster::start().await;
+        cluster.checkpoint().await;
+        cluster.agree().await;
+        let leader = cluster.leader().await;
+        let (caller, about) = (1 + leader % 3, 1 + (leader + 1) % 3);
+        let refused = cluster.rejoin_as(caller, leader, about).await;
+        assert_eq!(refused, Some(tonic::Code::InvalidArgument));
+        assert_eq!(cluster.roster().await.roster_epoch.0, 1);
+        cluster.checkpoint().await;
+        cluster.agree().await;
+        // Its own is taken, and it counts for nothing from then on.
+        assert_eq!(cluster.rejoin_as(caller, leader, caller).await, None);
+        let roster = cluster.roster().await;
+        let seat = roster.node(NodeId(caller)).map(|node| node.seat);
+        assert_eq!(seat, Some(Seat::Learner));
+    });
+}
+
 #[test]
 fn fault_013_a_disk_that_went_back_in_time_comes_back_as_a_learner() {
     run(15, async {

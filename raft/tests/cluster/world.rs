@@ -28,7 +28,7 @@ use redlatch_types::command::RawCommand;
 use redlatch_types::event::Accepted;
 use redlatch_types::policy::Policy;
 use redlatch_types::records::{
-    ActionPayload, GenesisV1, RosterNode, RosterPayload, RosterV1, Seat,
+    ActionPayload, GenesisV1, RejoinV1, RosterNode, RosterPayload, RosterV1, Seat,
 };
 use redlatch_types::{Canonical, Envelope, NodeId};
 
@@ -405,15 +405,7 @@ impl Cluster {
         let base = base.map_or(0, |entry| entry.index);
         let log_id = |at| LogId::new(CommittedLeaderId::new(next_term, 0), base + at);
         let (term, (before, index), entries) = make(&log_id);
-        let identity = |id| {
-            PeerIdentity::new(organism().organism_id(), Role::Node, format!("n{id}"))
-                .expect("a name")
-        };
-        let dialer = Dialer::new(Credentials::simulated(identity(sender)));
-        let link = dialer.channel(&address(target).to_string(), &identity(target));
-        let link = link.expect("an address");
-        let mut client =
-            v1::peer_client::PeerClient::with_interceptor(link.channel(), link.introduction());
+        let mut client = client_of(sender, target);
         let message = v1::AppendRequest {
             sender,
             vote: Some(v1::RaftVote {
@@ -441,6 +433,35 @@ impl Cluster {
         }
     }
 
+    /// The return of node `about`, signed with its key, brought to `target` by `caller`. Says why it was not
+    /// taken.
+    pub(crate) async fn rejoin_as(
+        &self,
+        caller: u64,
+        target: u64,
+        about: u64,
+    ) -> Option<tonic::Code> {
+        let state = self.state().await;
+        let governance = state.authority.governance.expect("after genesis");
+        let record = RejoinV1 {
+            node_id: NodeId(about),
+            roster_epoch: governance.roster.roster_epoch,
+            incarnation: 9,
+            record_key: keys(about).record.public_key(),
+        };
+        let envelope = Envelope::seal(organism().scope(), &keys(about).record, &record);
+        let message = v1::RejoinRequest {
+            sender: caller,
+            command: RawCommand::Rejoin(envelope).to_canonical(),
+        };
+        let mut client = client_of(caller, target);
+        let sent = self.handles[&caller].spawn(async move { client.rejoin(message).await });
+        sent.await
+            .expect("it lives")
+            .err()
+            .map(|status| status.code())
+    }
+
     /// Waits until the leader's membership is the roster.
     pub(crate) async fn followed(&self) {
         self.until("the membership follows", || {
@@ -449,6 +470,17 @@ impl Cluster {
         })
         .await;
     }
+}
+
+/// A client of `target`'s peer service as the node `caller`.
+fn client_of(caller: u64, target: u64) -> redlatch_link::client_type!(v1::peer_client::PeerClient) {
+    let identity = |id| {
+        PeerIdentity::new(organism().organism_id(), Role::Node, format!("n{id}")).expect("a name")
+    };
+    let dialer = Dialer::new(Credentials::simulated(identity(caller)));
+    let link = dialer.channel(&address(target).to_string(), &identity(target));
+    let link = link.expect("an address");
+    v1::peer_client::PeerClient::with_interceptor(link.channel(), link.introduction())
 }
 
 /// The persons who change the roster.
