@@ -26,6 +26,10 @@ pub struct NodeConfig {
     pub data: PathBuf,
     /// The root-signed genesis.
     pub genesis: PathBuf,
+    /// The number under which it joins, if the genesis does not name it; else 0.
+    pub number: u64,
+    /// Whether a disk that lost what it promised comes back, as a learner.
+    pub rejoin: bool,
     /// `host:port` of the other nodes' peer listeners, by name.
     pub peers: BTreeMap<String, String>,
     /// `host:port` of the verifiers, by name; without them intents stay frozen.

@@ -24,6 +24,8 @@ const STATE_TIME: GaugeName = GaugeName::new("redlatch_journal_state_time_millis
 const TERM: GaugeName = GaugeName::new("redlatch_raft_term_number");
 const IS_LEADER: GaugeName = GaugeName::new("redlatch_raft_is_leader");
 const HAS_LEADER: GaugeName = GaugeName::new("redlatch_raft_has_leader");
+const IS_VOTER: GaugeName = GaugeName::new("redlatch_raft_is_voter");
+const UNADDRESSED: GaugeName = GaugeName::new("redlatch_raft_unaddressed_nodes_count");
 const WAITING: GaugeName = GaugeName::new("redlatch_raft_waiting_commands");
 const SKEW: GaugeName = GaugeName::new("redlatch_node_clock_skew_milliseconds");
 const LATCHED: GaugeName = GaugeName::new("redlatch_red_latched_count");
@@ -39,7 +41,7 @@ pub(crate) struct NodeMetrics {
     /// From the arrival of a command to its answer.
     submit_seconds: Histogram,
     journal: [Gauge; 5],
-    raft: [Gauge; 3],
+    raft: [Gauge; 5],
     waiting: [Gauge; 3],
     stops: [Gauge; 4],
 }
@@ -91,6 +93,11 @@ impl NodeMetrics {
                 gauge(TERM, "Raft term."),
                 gauge(IS_LEADER, "Whether this node leads: 0 or 1."),
                 gauge(HAS_LEADER, "Whether a leader is known: 0 or 1."),
+                gauge(IS_VOTER, "Whether this node votes and counts: 0 or 1."),
+                gauge(
+                    UNADDRESSED,
+                    "Nodes of the roster that no address is configured of.",
+                ),
             ],
             waiting: [waiting("red"), waiting("safety"), waiting("client")],
             stops: [
@@ -135,10 +142,12 @@ impl NodeMetrics {
         leaves.set(metrics.place.size);
         cosigned.set(metrics.cosigned_size);
         time.set(metrics.place.state_time_ms);
-        let [term, is_leader, has_leader] = &self.raft;
+        let [term, is_leader, has_leader, is_voter, unaddressed] = &self.raft;
         term.set(metrics.term);
         is_leader.set(i64::from(metrics.role == RaftRole::Leader));
         has_leader.set(i64::from(metrics.leader.is_some()));
+        is_voter.set(i64::from(metrics.standing.counts()));
+        unaddressed.set(metrics.unreachable.len());
         let [red, safety, client] = &self.waiting;
         red.set(metrics.queues.red);
         safety.set(metrics.queues.safety);

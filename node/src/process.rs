@@ -24,6 +24,7 @@ use redlatch_raft::engine::Engine;
 use redlatch_raft::node::{Opened, RaftNode, RaftNodeConfig, StartError};
 use redlatch_raft::proposer::ProposerLimits;
 use redlatch_raft::shared::WallClock;
+use redlatch_raft::standing::Standing;
 use redlatch_types::records::{GenesisV1, RosterV1};
 use redlatch_types::{Envelope, Name, NodeId};
 use tokio::sync::watch;
@@ -31,6 +32,7 @@ use tokio::sync::watch;
 use crate::clock::ClockFitness;
 use crate::coordinator::{self, Parties, PartyAddresses, Progress};
 use crate::drivers;
+use crate::files::place;
 use crate::held::HeldReds;
 use crate::ingress::CALLERS;
 use crate::metrics::{NodeMetrics, Shown};
@@ -48,7 +50,11 @@ pub struct NodeParts<E> {
     pub genesis: Envelope,
     /// Log key, cosigner key, record key.
     pub keys: NodeSigningKeys,
-    /// Its certificate: role node, a name of the roster.
+    /// The number under which it joins, if the genesis does not name it; else 0.
+    pub number: u64,
+    /// Whether a disk that lost what it promised comes back, as a learner.
+    pub rejoin: bool,
+    /// Its certificate: role node, and its name in the roster.
     pub credentials: Credentials,
     /// Where peers connect.
     pub peers_address: SocketAddr,
@@ -84,6 +90,7 @@ pub struct NodeProcess<E> {
 struct Conditions {
     peers: Condition,
     genesis: Condition,
+    roster: Condition,
     leader: Condition,
     clock: Condition,
     journal: Condition,
@@ -94,6 +101,7 @@ impl Conditions {
         Conditions {
             peers: readiness.condition("peers", "a majority has not answered yet"),
             genesis: readiness.condition("genesis", "not applied yet"),
+            roster: readiness.condition("roster", "not applied yet"),
             leader: readiness.condition("leader", "no leader is known"),
             clock: readiness.condition("clock", "not judged yet"),
             journal: readiness.condition("journal", "not checked yet"),
@@ -231,7 +239,7 @@ async fn until(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// This node's number and the roster, if certificate and genesis belong together.
+/// This node's number and name, and the genesis' roster, if certificate and genesis belong together.
 fn own_place<E>(parts: &NodeParts<E>) -> Result<((NodeId, Name), RosterV1), StartFailure> {
     let signed = parts
         .genesis
@@ -245,13 +253,8 @@ fn own_place<E>(parts: &NodeParts<E>) -> Result<((NodeId, Name), RosterV1), Star
             certificate: identity.organism,
         });
     }
-    let node = genesis
-        .roster
-        .nodes
-        .iter()
-        .find(|node| identity.role == Role::Node && node.name.as_str() == identity.name)
-        .ok_or_else(|| StartFailure::NotANode(identity.short()))?;
-    Ok(((node.node_id, node.name.clone()), genesis.roster.clone()))
+    let own = place(&genesis.roster, &identity, parts.number)?;
+    Ok((own, genesis.roster.clone()))
 }
 
 async fn listeners<E>(parts: &NodeParts<E>) -> Result<(Listener, Listener), TransportError> {
@@ -276,7 +279,7 @@ fn raft_config<E>(parts: NodeParts<E>, (node_id, name): (NodeId, Name)) -> RaftN
         genesis: parts.genesis,
         keys: parts.keys,
         peers: parts.peers,
-        returns: false,
+        returns: parts.rejoin,
         dialer: Dialer::new(parts.credentials),
         clock: parts.clock,
         timing: parts.timing,
@@ -320,6 +323,9 @@ async fn show<E: Engine>(desk: Arc<Desk<E>>, conditions: Conditions) {
         set(&conditions.genesis, bootstrapped, || {
             "not applied yet".to_owned()
         });
+        let standing = metrics.standing;
+        let takes_part = matches!(standing, Standing::Voter | Standing::Learner);
+        set(&conditions.roster, takes_part, || standing.to_string());
         set(&conditions.leader, metrics.leader.is_some(), || {
             "no leader is known".to_owned()
         });

@@ -64,6 +64,8 @@ impl Service for Node {
             engine,
             genesis: files.genesis,
             keys: files.keys,
+            number: config.number,
+            rejoin: config.rejoin,
             credentials: files.credentials,
             peers_address: config.listen.peers,
             clients_address: config.listen.clients,

@@ -110,12 +110,14 @@ impl Fails for StartFailure {
                 "certificates, keys and genesis come from one `redlatch init`"
             }
             F::SecondGenesis { .. } => "start another organism in another data directory",
-            F::NotANode(_) => "use the certificate that was issued for this node",
+            F::NotANode(_) => {
+                "use the certificate that was issued for this node; one that joins says its `number`"
+            }
             F::Raft(StartError::RolledBack { .. }) | F::Fatal(FatalCause::RolledBack(_)) => {
-                "do not reuse this disk: the node comes back as a learner by a roster change"
+                "start it once with `--set rejoin=true`: it comes back as a learner, without a vote until it is promoted"
             }
             F::Raft(StartError::WrongKeys) => {
-                "keys.* must be the keys that the genesis names for this node"
+                "keys.* must be the keys that genesis and roster name for this node"
             }
             F::Raft(StartError::Storage(StorageFault::Locked { .. })) => {
                 "another process runs on this data directory: stop it first"

@@ -211,6 +211,8 @@ impl Seat {
             engine,
             genesis: organism.sealed.clone(),
             keys: organism.node_keys(self.id),
+            number: 0,
+            rejoin: false,
             credentials: credentials(organism, Role::Node, &node_name(self.id)),
             peers_address: socket(&peers_address(self.id)),
             clients_address: socket(&clients_address(self.id)),

@@ -29,6 +29,9 @@ const PROCESSES: [(&str, &str, &str); 9] = [
     ("sentinel", "sentinel", "sentinel"),
 ];
 
+/// The node that `redlatch node new` makes; started by the tests that let it join.
+const JOINING: (&str, &str, &str) = ("n4", "node", "nodes/n4");
+
 /// An organism and those of its processes that run.
 pub struct Organism {
     running: BTreeMap<&'static str, Process>,
@@ -118,7 +121,8 @@ impl Organism {
 
     /// Where a process keeps its configuration, its keys and its state.
     fn folder_of(name: &str) -> (&'static str, &'static str) {
-        let known = PROCESSES.iter().find(|(it, ..)| *it == name);
+        let mut known = PROCESSES.iter().chain([&JOINING]);
+        let known = known.find(|(it, ..)| *it == name);
         let (_, kind, folder) = known.expect("a process of the organism");
         (*kind, *folder)
     }
@@ -129,15 +133,53 @@ impl Organism {
     }
 
     fn spawn(&mut self, name: &'static str) {
+        self.spawn_with(name, &[]);
+    }
+
+    /// Starts a process with settings above its configuration, and does not wait.
+    pub fn spawn_with(&mut self, name: &'static str, settings: &[&str]) {
         let (kind, _) = Organism::folder_of(name);
         let mut process = command(&binary(&format!("redlatch-{kind}")));
         process.arg("--config").arg(self.config_of(name));
+        for setting in settings {
+            process.args(["--set", setting]);
+        }
         let log = self.place().join("logs").join(format!("{name}.log"));
-        let process = Process::start(&mut process, &log);
-        self.running.insert(name, process);
+        self.running
+            .insert(name, Process::start(&mut process, &log));
     }
 
-    fn wait_ready(&mut self, name: &str) {
+    /// What a process waits for, as its `/readyz` says; empty once it is ready.
+    pub fn waits_for(&self, name: &str) -> String {
+        let address = home::address(&self.config_of(name), "diagnostics");
+        match page(address, "/readyz") {
+            Some((200, _)) => String::new(),
+            Some((_, waits)) => waits,
+            None => "it does not answer".to_owned(),
+        }
+    }
+
+    /// Kills a process.
+    pub fn kill(&mut self, name: &str) {
+        self.running.remove(name).expect("it runs").kill();
+    }
+
+    /// Waits until a process has ended by itself; its exit code and everything it wrote.
+    pub fn ended(&mut self, name: &str) -> (Option<i32>, String) {
+        let mut process = self.running.remove(name).expect("it runs");
+        let status = process.wait(&format!("{name} ends"));
+        (status.code(), process.output())
+    }
+
+    /// Deletes everything that a process has written to its disk.
+    pub fn wipe(&self, name: &str) {
+        let (_, folder) = Organism::folder_of(name);
+        let data = self.place().join(folder).join("data");
+        std::fs::remove_dir_all(data).expect("it does not run");
+    }
+
+    /// Waits until a process is ready.
+    pub fn wait_ready(&mut self, name: &str) {
         let address = home::address(&self.config_of(name), "diagnostics");
         let process = self.running.get_mut(name).expect("it runs");
         eventually(&format!("{name} is ready"), PATIENCE, || {
@@ -157,6 +199,11 @@ impl Organism {
         let (code, body) = page.expect("it runs");
         assert_eq!(code, 200, "{body}");
         body
+    }
+
+    /// The path of a process's configuration.
+    pub fn config(&self, name: &str) -> String {
+        self.config_of(name).display().to_string()
     }
 
     /// The value of one series of a process, by its name with its labels.
@@ -238,7 +285,12 @@ impl Organism {
     /// Has something proposed as the operator; its intent.
     #[track_caller]
     pub fn propose(&self, arguments: &[&str]) -> String {
-        let proposed = self.tool_as("operator", &[], &[&["propose"], arguments].concat());
+        self.proposed(&[&["propose"], arguments].concat())
+    }
+
+    #[track_caller]
+    fn proposed(&self, command: &[&str]) -> String {
+        let proposed = self.tool_as("operator", &[], command);
         assert_eq!(proposed.code, Some(0), "{proposed:#?}");
         assert_eq!(proposed.json()["decided_by"], "HUMAN", "{proposed:#?}");
         let intent = proposed.json()["intent"].as_str().map(str::to_owned);
@@ -253,7 +305,13 @@ impl Organism {
     /// Has something proposed, approved, and waits until it is in force.
     #[track_caller]
     pub fn put_in_force(&self, arguments: &[&str]) {
-        let intent = self.propose(arguments);
+        self.decide(&[&["propose"], arguments].concat());
+    }
+
+    /// As [`Organism::put_in_force`], for any command that proposes.
+    #[track_caller]
+    pub fn decide(&self, command: &[&str]) {
+        let intent = self.proposed(command);
         let approved = self.approve("approver", &intent);
         assert_eq!(approved.code, Some(0), "{approved:#?}");
         assert_eq!(approved.json()["stage"], "in_force");

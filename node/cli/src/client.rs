@@ -271,6 +271,24 @@ impl Client {
         }
     }
 
+    /// A node of a roster in force, alone, over a connection of its own.
+    ///
+    /// # Errors
+    /// [`Failure`] if the configuration has no address for it.
+    pub(crate) fn of_roster(&self, node: &RosterNode) -> Result<Nodes, Failure> {
+        let name = node.name.as_str();
+        let address = self.addresses.get(name).cloned().ok_or_else(|| {
+            Failure::new(ExitCode::Usage, format!("`nodes.{name}`: not set"))
+                .hint("name the host:port of its client listener in the configuration")
+        })?;
+        let member = Member {
+            name: name.to_owned(),
+            address,
+            record_key: node.record_key,
+        };
+        Ok(Nodes::new(&self.dialer, &[member])?)
+    }
+
     /// The same cluster over connections of its own.
     ///
     /// # Errors

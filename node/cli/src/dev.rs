@@ -83,6 +83,8 @@ struct Process {
     role: &'static str,
     /// Where it listens, as its configuration says.
     listen: BTreeMap<String, SocketAddr>,
+    /// Whether it is a node that waits until the roster names it.
+    joins: bool,
     child: Child,
 }
 
@@ -173,12 +175,13 @@ fn start(folder: &Path) -> Result<Vec<Process>, Failure> {
     let mut processes = Vec::new();
     for kind in &KINDS {
         for (name, file) in configurations(folder, kind)? {
-            let listen = listen(&file)?;
+            let config = config::load(&Sources::none().file(&file))?;
             let child = Child::start(&name, &binary(kind.binary)?, &file, folder)?;
             processes.push(Process {
                 name,
                 role: kind.role,
-                listen,
+                listen: listen(&config),
+                joins: config["number"].as_u64().is_some_and(|it| it > 0),
                 child,
             });
         }
@@ -209,19 +212,22 @@ fn configurations(folder: &Path, kind: &Kind) -> Result<BTreeMap<String, PathBuf
 }
 
 /// The `[listen]` section of a configuration file. The process itself judges the rest of it.
-fn listen(file: &Path) -> Result<BTreeMap<String, SocketAddr>, Failure> {
-    let config: serde_json::Value = config::load(&Sources::none().file(file))?;
+fn listen(config: &serde_json::Value) -> BTreeMap<String, SocketAddr> {
     let section = config["listen"].as_object().into_iter().flatten();
     let address = |(key, value): (&String, &serde_json::Value)| {
         Some((key.clone(), value.as_str()?.parse().ok()?))
     };
-    Ok(section.filter_map(address).collect())
+    section.filter_map(address).collect()
 }
 
-/// Waits until every process says that it is ready.
+/// Waits until every process says that it is ready, but for nodes that may not have joined.
 async fn until_ready(nodes: &mut [Process], within: Duration) -> Result<(), Failure> {
     let begun = Monotonic::now();
     for node in nodes {
+        if node.joins {
+            output::note(&format!("{} waits until the roster names it", node.name));
+            continue;
+        }
         let address = node.address("diagnostics")?;
         loop {
             let (ready, page) = match child::page(address, "/readyz").await {

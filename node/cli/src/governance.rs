@@ -1,6 +1,8 @@
 //! `redlatch governance`: what is in force, as a node tells it. Unproven: receipts prove the acts that led to it.
 
-use crate::answer::{Governed, GovernedGrant, GovernedGround, GovernedKey, GovernedSubject};
+use crate::answer::{
+    Governed, GovernedGrant, GovernedGround, GovernedKey, GovernedNode, GovernedSubject,
+};
 use crate::client::Client;
 use crate::in_force::InForce;
 use crate::{Common, Done, output};
@@ -20,6 +22,11 @@ fn answer(in_force: &InForce) -> Governed {
         person: it.person_optional.as_ref().map(ToString::to_string),
         revoked: it.revoked_at_optional.is_some(),
     };
+    let nodes = in_force.roster.nodes.iter().map(|it| GovernedNode {
+        node: it.name.to_string(),
+        number: it.node_id.0.into(),
+        seat: it.seat.to_string(),
+    });
     let grants = in_force.grants.iter().map(|(it, committed)| GovernedGrant {
         grant: it.id().to_string(),
         subject: it.subject_id.to_string(),
@@ -46,6 +53,7 @@ fn answer(in_force: &InForce) -> Governed {
         constitution_epoch: in_force.constitution.constitution_epoch.0.into(),
         roster_epoch: in_force.roster.roster_epoch.0.into(),
         persons_required: in_force.constitution.human_approvals_required.into(),
+        nodes: nodes.collect(),
         subjects: in_force.subjects.iter().map(subject).collect(),
         grants: grants.collect(),
         human_keys: keys.collect(),
@@ -71,6 +79,9 @@ fn text(shown: &Governed) -> String {
             text.push_str(&output::table(headings, &rows));
         }
     };
+    let nodes = shown.nodes.iter();
+    let nodes = nodes.map(|it| vec![it.node.clone(), it.number.to_string(), it.seat.clone()]);
+    part(&["NODE", "NUMBER", "SEAT"], nodes.collect());
     let note = |revoked: bool| if revoked { "revoked" } else { "" }.to_owned();
     let subjects = shown.subjects.iter().map(|it| {
         let name = it.subject.clone();

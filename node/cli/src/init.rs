@@ -13,8 +13,8 @@
 //! The keys of all parties stand on one disk, so the organism's origin says `redlatch-dev`, and nothing of
 //! production accepts its receipts. It never touches a folder that holds anything.
 
-mod certificates;
-mod configs;
+pub(crate) mod certificates;
+pub(crate) mod configs;
 mod keys;
 mod stops;
 mod verifiers;

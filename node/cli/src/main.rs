@@ -31,6 +31,7 @@ mod intent;
 mod journal;
 mod key;
 mod land;
+mod node;
 mod output;
 mod propose;
 mod receipt;
@@ -46,9 +47,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use redlatch_link::config::{self, Sources};
 use redlatch_link::exit::{self, Failure};
-use redlatch_node::{NodeConfig, NodeFiles};
 
 use output::Format;
 
@@ -162,33 +161,10 @@ enum Command {
         #[command(subcommand)]
         command: bench::BenchCommand,
     },
-    /// Look at nodes' configurations.
+    /// Change the nodes of the organism; look at nodes' configurations.
     Node {
         #[command(subcommand)]
-        command: NodeCommand,
-    },
-}
-
-#[derive(Subcommand)]
-enum NodeCommand {
-    /// Check or print a node's configuration.
-    Config {
-        #[command(subcommand)]
-        command: NodeConfigCommand,
-    },
-}
-
-#[derive(Subcommand)]
-enum NodeConfigCommand {
-    /// Check the file and everything it names.
-    Check {
-        /// The node's configuration file.
-        file: PathBuf,
-    },
-    /// Print the effective configuration.
-    Print {
-        /// The node's configuration file.
-        file: PathBuf,
+        command: node::NodeCommand,
     },
 }
 
@@ -237,25 +213,8 @@ async fn run(arguments: Arguments) -> Done {
         Command::Red { command } => red::run(&command, &common).await,
         Command::Demo(arguments) => demo::run(&arguments, &common).await,
         Command::Bench { command } => bench::run(&command, &common).await,
-        Command::Node {
-            command: NodeCommand::Config { command },
-        } => node_config(&command),
+        Command::Node { command } => node::run(&command, &common).await,
     }
-}
-
-fn node_config(command: &NodeConfigCommand) -> Done {
-    let (NodeConfigCommand::Check { file } | NodeConfigCommand::Print { file }) = command;
-    let sources = Sources::of_process(Some(file), client::RESERVED)?;
-    let loaded: NodeConfig = config::load(&sources)?;
-    match command {
-        NodeConfigCommand::Print { .. } => output::put(&config::print(&loaded)?)?,
-        NodeConfigCommand::Check { .. } => {
-            let files = NodeFiles::read(&loaded)?;
-            let who = files.credentials.identity().short();
-            output::put(&format!("ok: {who} of organism {}\n", files.organism))?
-        }
-    };
-    Ok(0)
 }
 
 #[cfg(test)]

@@ -64,6 +64,8 @@ fn node(name: &str, address: &str, answer: &Result<ClusterResponse, CallError>) 
             address,
             unreachable: None,
             role: shown.role.clone(),
+            standing: shown.standing.clone(),
+            membership: shown.membership.clone(),
             leader: shown.leader.clone(),
             term: shown.term.into(),
             last_log: shown.last_log.into(),
@@ -196,6 +198,12 @@ fn row(node: &Node) -> Vec<String> {
     let mut notes = Vec::new();
     if !node.clock_fit {
         notes.push("clock_unfit".to_owned());
+    }
+    if !matches!(node.standing.as_str(), "" | "voter") {
+        notes.push(node.standing.clone());
+    }
+    if !node.membership.is_empty() {
+        notes.push(node.membership.clone());
     }
     if node.held_reds.0 > 0 {
         notes.push(format!("{} REDs held", node.held_reds));

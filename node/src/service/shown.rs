@@ -15,6 +15,7 @@ use redlatch_link::build_id;
 use redlatch_link::world::{self, Monotonic};
 use redlatch_proto::v1;
 use redlatch_raft::engine::Engine;
+use redlatch_raft::membership::Step;
 use redlatch_raft::node::RaftRole;
 use redlatch_types::NodeId;
 use redlatch_types::records::OrganismKind;
@@ -114,6 +115,12 @@ fn shown<E: Engine>(desk: &Desk<E>) -> v1::ClusterResponse {
             .unwrap_or_default(),
         held_reds: u64::try_from(desk.held.len()).unwrap_or(u64::MAX),
         build_id: build_id::build_id().to_owned(),
+        standing: metrics.standing.word().to_owned(),
+        membership: metrics
+            .step
+            .filter(|step| *step != Step::Followed)
+            .map(|step| step.to_string())
+            .unwrap_or_default(),
         ..v1::ClusterResponse::default()
     };
     desk.raft.read(|state| with_state(shown, &state.authority))

@@ -102,7 +102,7 @@ const ROWS: &[Row] = &[
     row(ActionClass::ModeActivate,      Tier::A5, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
     row(ActionClass::GrantChange,       Tier::A4, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
     row(ActionClass::RosterChange,      Tier::A4, RiskClass::High,   ROSTER_LEVEL, [HUMAN,  QUORUM], GOVERN),
-    row(ActionClass::VerifierSetChange, Tier::A5, RiskClass::High,   3, [HUMAN,  HUMAN],  GOVERN),
+    row(ActionClass::VerifierSetChange, Tier::A5, RiskClass::High,   4, [HUMAN,  HUMAN],  GOVERN),
     row(ActionClass::SubjectChange,     Tier::A4, RiskClass::High,   2, [HUMAN,  QUORUM], GOVERN),
     row(ActionClass::KeyChange,         Tier::A5, RiskClass::High,   2, [HUMAN,  HUMAN],  GOVERN),
     row(ActionClass::ResetFrozen,       Tier::A0, RiskClass::High,   2, [HUMAN,  HUMAN],  GOVERN),
@@ -113,11 +113,12 @@ const ROWS: &[Row] = &[
 pub const ROSTER_LEVEL: u64 = 3;
 
 /// The highest feature level that this build's journal can be raised to.
-pub const FEATURE_LEVEL: u64 = 3;
+pub const FEATURE_LEVEL: u64 = 4;
 
 /// The feature level at which this build starts an organism: what its nodes carry to the end
-/// from a client's call to the effect. Above it the journal is ahead of its drivers.
-pub const SERVED_LEVEL: u64 = 2;
+/// from a client's call to the effect. Above it the journal is ahead of its drivers: other verifiers
+/// would need a key ceremony of their own, which nothing carries out.
+pub const SERVED_LEVEL: u64 = 3;
 
 /// Which variants a mode allows at all for a class (DESIGN §9). Anything else is `wrong_variant`.
 pub fn mode_allows(mode: Mode, action: ActionClass, variant: AuthorityVariant) -> bool {
@@ -311,6 +312,22 @@ mod tests {
             }
         }
         assert!(reached > 100, "{reached}");
+    }
+
+    #[test]
+    fn what_no_driver_carries_out_is_refused_at_the_level_that_an_organism_reaches() {
+        let refused = |class: ActionClass| {
+            let row = ROWS.iter().find(|row| row.action == class);
+            row.is_some_and(|row| row.since > SERVED_LEVEL)
+        };
+        for class in ActionClass::ALL {
+            let ahead = *class == ActionClass::VerifierSetChange;
+            assert_eq!(refused(*class), ahead, "{class}");
+        }
+        let verifiers = ActionPayload::VerifierSetChange(Vec::new());
+        let at = |level| classify(Ingress::Cli, &verifiers, Mode::HumanGated, level, &[]);
+        assert_eq!(at(SERVED_LEVEL), Err(Refusal::FeatureLevel));
+        assert!(at(FEATURE_LEVEL).is_ok());
     }
 
     #[test]

@@ -87,6 +87,10 @@ pub(crate) struct Node {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unreachable: Option<String>,
     pub(crate) role: String,
+    /// What it is in the roster that it has applied.
+    pub(crate) standing: String,
+    /// What the membership has to follow of the roster, by the leader.
+    pub(crate) membership: String,
     pub(crate) leader: String,
     pub(crate) term: Decimal,
     pub(crate) last_log: Decimal,
@@ -102,6 +106,24 @@ pub(crate) struct Node {
     /// What the state comes to, and after how many leaves.
     pub(crate) state_digest: String,
     pub(crate) state_digest_size: Decimal,
+}
+
+/// `node new`: made, and in no roster yet.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct NewNode {
+    pub(crate) node: String,
+    pub(crate) number: Decimal,
+    /// Its configuration file.
+    pub(crate) config: String,
+}
+
+/// `node rejoin`: the journal has taken in the node's return.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Returned {
+    pub(crate) node: String,
+    pub(crate) number: Decimal,
+    pub(crate) seat: String,
+    pub(crate) roster_epoch: Decimal,
 }
 
 /// `bench append`.

@@ -12,10 +12,19 @@ pub(crate) struct Governed {
     pub(crate) constitution_epoch: Decimal,
     pub(crate) roster_epoch: Decimal,
     pub(crate) persons_required: Decimal,
+    pub(crate) nodes: Vec<GovernedNode>,
     pub(crate) subjects: Vec<GovernedSubject>,
     pub(crate) grants: Vec<GovernedGrant>,
     pub(crate) human_keys: Vec<GovernedKey>,
     pub(crate) grounds: Vec<GovernedGround>,
+}
+
+/// A node of the roster.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct GovernedNode {
+    pub(crate) node: String,
+    pub(crate) number: Decimal,
+    pub(crate) seat: String,
 }
 
 /// An enrolled subject.

@@ -26,10 +26,11 @@ use std::str::FromStr;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub(crate) use cluster::{Bench, Made, Node, Process, Running, State, Status};
+pub(crate) use cluster::{Bench, Made, NewNode, Node, Process, Returned, Running, State, Status};
 pub(crate) use event::{Leaf, Told};
 pub(crate) use governance::{
-    Acted, Drafted, Governed, GovernedGrant, GovernedGround, GovernedKey, GovernedSubject, Signed,
+    Acted, Drafted, Governed, GovernedGrant, GovernedGround, GovernedKey, GovernedNode,
+    GovernedSubject, Signed,
 };
 pub(crate) use intent::{
     Approved, Attested, Claimed, Decision, Drawn, Finding, Installed, Landed, Level, NewKey,
@@ -105,6 +106,7 @@ answers![
     Level,
     Made,
     NewKey,
+    NewNode,
     OpenClaims,
     PolicyUpdated,
     Post,
@@ -112,6 +114,7 @@ answers![
     Proposed,
     Raised,
     Reported,
+    Returned,
     Running,
     Shown,
     Signed,

@@ -223,9 +223,11 @@ structures! {
     Leaf { position, told }
     Made { folder, organism, origin, development }
     Node {
-        name, address, unreachable, role, leader, term, last_log, applied, tree_size, cosigned_size, state_time_ms,
-        clock_skew_ms, clock_fit, held_reds, degraded, build_id, state_digest, state_digest_size
+        name, address, unreachable, role, standing, membership, leader, term, last_log, applied, tree_size,
+        cosigned_size, state_time_ms, clock_skew_ms, clock_fit, held_reds, degraded, build_id, state_digest,
+        state_digest_size
     }
+    NewNode { node, number, config }
     OpenClaims { open }
     Outbox { head, health, open }
     OutboxEntry { outbox_epoch, scope, reason, progress, latch }
@@ -234,6 +236,7 @@ structures! {
     Process { name, role, pid, log, listen }
     Proof { receipt }
     Raised { outbox_epoch, order_id, scope }
+    Returned { node, number, seat, roster_epoch }
     Running { ready, folder, nodes, parties }
     Sentinel { verdict, reason }
     Shown { intent, leaves, decision }
@@ -251,15 +254,17 @@ structures! {
     Level { feature_level }
     NewKey { public_key, file }
     Governed {
-        mode, autonomy_epoch, constitution_epoch, roster_epoch, persons_required, subjects, grants, human_keys, grounds
+        mode, autonomy_epoch, constitution_epoch, roster_epoch, persons_required, nodes, subjects, grants, human_keys,
+        grounds
     }
-    Acted { act, kernel }
-    Drafted { act, file }
-    Signed { act, by, file }
+    GovernedNode { node, number, seat }
     GovernedSubject { subject, kind, scopes, person, revoked }
     GovernedGrant { grant, subject, tier, mode, actions, budget, committed, expires_at }
     GovernedKey { key, person, class, revoked }
     GovernedGround { ground, cause }
+    Acted { act, kernel }
+    Drafted { act, file }
+    Signed { act, by, file }
     Valid { valid, proves, origin, position, tree_size, root, seen_at, group, told }
     Vote { verifier, failure_domain, state, verdict, refusal, findings_digest, findings }
 }
@@ -370,7 +375,7 @@ fn fault_050_every_answer_reads_back_as_it_was_written() {
     visit_all(&mut EveryAnswer(|name: &str, _: &Value, _: &Samples| {
         seen.insert(name.to_owned());
     }));
-    assert_eq!(seen.len(), 29, "{seen:?}");
+    assert_eq!(seen.len(), 31, "{seen:?}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use redlatch_link::{PeerIdentity, Role};
 use redlatch_types::{Digest, OrganismId};
 
 /// An authority with its key.
-pub(super) struct Authority(Issuer<'static, KeyPair>);
+pub(crate) struct Authority(Issuer<'static, KeyPair>);
 
 impl Authority {
     /// Makes one and writes `ca.pem` and `ca.key`.
@@ -22,13 +22,7 @@ impl Authority {
     /// [`Failure`] if a file cannot be written.
     pub(super) fn create(folder: &Path) -> Result<Authority, Failure> {
         let key = KeyPair::generate().map_err(|error| failed(&error))?;
-        let mut params = CertificateParams::default();
-        params.distinguished_name = DistinguishedName::new();
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "redlatch development authority");
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let params = params();
         let certificate = params.self_signed(&key).map_err(|error| failed(&error))?;
         file::create_private_folder(folder)?;
         let pem = certificate.pem();
@@ -38,12 +32,23 @@ impl Authority {
         Ok(Authority(Issuer::new(params, key)))
     }
 
+    /// The one that [`Authority::create`] made.
+    ///
+    /// # Errors
+    /// [`Failure`] if its key cannot be read.
+    pub(crate) fn open(folder: &Path) -> Result<Authority, Failure> {
+        let pem = file::read_file(&folder.join("ca.key"))?;
+        let key = KeyPair::from_pem(&String::from_utf8_lossy(&pem));
+        let key = key.map_err(|error| failed(&error))?;
+        Ok(Authority(Issuer::new(params(), key)))
+    }
+
     /// Issues a certificate into `folder` as `tls.pem` and `tls.key`. Gives the digest of its public key
     /// info, for pins.
     ///
     /// # Errors
     /// [`Failure`] if a file cannot be written.
-    pub(super) fn issue(
+    pub(crate) fn issue(
         &self,
         organism: OrganismId,
         role: Role,
@@ -75,6 +80,18 @@ impl Authority {
         file::create_file(&folder.join("tls.key"), pem.as_bytes(), Access::Private)?;
         Ok(leaf.spki)
     }
+}
+
+/// What the authority's own certificate says.
+fn params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "redlatch development authority");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
 }
 
 fn failed(error: &dyn std::fmt::Display) -> Failure {

@@ -82,6 +82,8 @@ impl Writer<'_> {
             let node = NodeConfig {
                 data: place.join("data"),
                 genesis: self.folder.join("genesis.cbor"),
+                number: 0,
+                rejoin: false,
                 peers,
                 verifiers: self.verifiers.clone(),
                 sentinel: self.ports.sentinel[0].to_string(),
@@ -186,6 +188,18 @@ fn put(path: &Path, text: &str) -> Result<(), Failure> {
 const CHOSEN: Range<u16> = 10_000..32_000;
 /// How many ports are looked at.
 const TRIES_MAX: usize = 10_000;
+
+/// Where one more node may listen: addresses that nobody listens on now.
+///
+/// # Errors
+/// [`Failure`] if there are not enough ports.
+pub(crate) fn listen() -> Result<Listen, Failure> {
+    let ports = Ports::free(1, 0)?;
+    ports.nodes.into_iter().next().ok_or_else(|| {
+        let none = std::io::Error::from(ErrorKind::AddrInUse);
+        no_ports(&none)
+    })
+}
 
 /// Addresses that nobody listens on now, for every process.
 pub(super) struct Ports {
