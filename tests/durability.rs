@@ -134,7 +134,10 @@ fn refuses(cluster: &mut Cluster) {
     let said = &text[before.min(text.len())..];
     let said = if said.is_empty() { &text } else { said };
     assert!(said.contains("rolled_back"), "{text}");
-    assert!(said.contains("hint: do not reuse this disk"), "{text}");
+    assert!(
+        said.contains("hint: start it once with `--set rejoin=true`"),
+        "{text}"
+    );
     cluster.kill("n3");
 }
 

@@ -9,8 +9,8 @@ use crate::source;
 
 const TABLE: &str = "sim/src/invariants/mod.rs";
 const MANIFEST: &str = "sim/Cargo.toml";
-/// They end when they have answered.
-const TOOLS: [&str; 2] = ["redlatch", "redlatch-sim"];
+/// They end when they have answered; `poison` is a fuzzer's target.
+const TOOLS: [&str; 3] = ["redlatch", "redlatch-sim", "poison"];
 
 /// Names of the binaries that a manifest declares, or that its folder's `main.rs` makes.
 fn binaries(manifest: &str, has_main: bool) -> Vec<String> {

@@ -55,7 +55,8 @@ impl Bench {
             outbox: Outbox::new(),
             follower,
         };
-        assert_eq!(bench.round().await, Some(vec![]));
+        let key = bench.last("quorum_key_activated");
+        assert_eq!(bench.round().await, Some(vec![key]), "it is in force");
         bench
     }
 
