@@ -1,7 +1,7 @@
 //! The round before Raft starts (D9): asks every voter what it remembers of this disk, until a
 //! majority, this node included, has answered. The judgement is [`crate::peers::judge_hello`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::links::call;
 use crate::membership::Seats;
 use crate::peers::{HelloVerdict, PeerRow, PeerTable, judge_hello};
-use crate::rejoin::{self, Floor};
+use crate::rejoin::{self, Floor, Since};
 use crate::shared::Shared;
 use crate::wire;
 
@@ -32,7 +32,8 @@ pub(crate) struct RolledBack {
 
 /// Asks until a majority has answered. Answers are kept between rounds: what a peer remembered
 /// once it does not forget. With `returns`, a disk that lost something is no end: the floor is put
-/// above what a majority of the others remembers.
+/// above what a majority of the others remembers. An empty disk has lost something then, whether or
+/// not anybody remembers it: where most disks are gone the organism stands still, and never begins anew.
 pub(crate) async fn ask<E: Engine>(
     shared: &Shared<E>,
     returns: bool,
@@ -41,17 +42,18 @@ pub(crate) async fn ask<E: Engine>(
     let mut answers = BTreeMap::new();
     // A table of an earlier boot on the same disk is a memory too.
     answers.insert(shared.own, before_this_boot(shared));
+    let disk = shared.memory.disk();
+    let is_empty = disk.last_log.is_none() && shared.rejoined.since() == Since::Always;
     loop {
-        match judge_hello(shared.own, &shared.memory.disk(), &answers, &voters) {
-            HelloVerdict::Start => return Ok(None),
-            HelloVerdict::RolledBack { .. } if returns => {
-                let others = |node: &&u64| **node != shared.own && answers.contains_key(node);
-                if voters.iter().filter(others).count() > voters.len() / 2 {
-                    return Ok(Some(rejoin::floor(shared.own, answers.values())));
+        match judge_hello(shared.own, &disk, &answers, &voters) {
+            HelloVerdict::Start if !(returns && is_empty) => return Ok(None),
+            HelloVerdict::Start | HelloVerdict::RolledBack { .. } if returns => {
+                if let Some(floor) = above_others(shared.own, &answers, &voters) {
+                    return Ok(Some(floor));
                 }
             }
             HelloVerdict::RolledBack { by, row } => return Err(RolledBack { by, row }),
-            HelloVerdict::Wait => {}
+            HelloVerdict::Start | HelloVerdict::Wait => {}
         }
         if !round(shared, &mut answers).await {
             // Those that this disk knows may all have left: the chain leads to those of today.
@@ -60,6 +62,17 @@ pub(crate) async fn ask<E: Engine>(
             world::sleep(ROUND_PAUSE).await;
         }
     }
+}
+
+/// The floor above what the others remember, once a majority of them has answered.
+fn above_others(
+    own: u64,
+    answers: &BTreeMap<u64, PeerTable>,
+    voters: &BTreeSet<u64>,
+) -> Option<Floor> {
+    let others = |node: &&u64| **node != own && answers.contains_key(node);
+    let heard = voters.iter().filter(others).count();
+    (heard > voters.len() / 2).then(|| rejoin::floor(own, answers.values()))
 }
 
 /// Follows the chain of rosters that any node hands out, as far as it holds.

@@ -63,8 +63,6 @@ redlatch_types::planted_bugs! {
         PromotionOfAnotherTuple,
         /// A promotion needs no data.
         PromotionWithoutData,
-        /// The last person who could decide loses the key.
-        LastKeyRevoked,
         /// One key stands for two parties.
         KeyInTwoPlaces,
         /// A resource that moved on is written all the same.

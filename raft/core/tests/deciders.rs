@@ -52,11 +52,57 @@ pub(super) fn no_change_leaves_an_organism_that_nobody_can_decide_for() {
     let key = KeyPayload::Revoke(human_key("bob", DEPUTY).id());
     let key = ActionPayload::KeyChange(Box::new(key));
     assert_eq!(world.refused_change(key), Refusal::KernelFloor);
-    // Who decides nothing may go, and a person once one is enough.
     world.freeze_change(revoked("agent"));
+}
+
+/// Whoever proposes cannot approve: with one person left who does both, nothing is ever decided.
+#[test]
+fn somebody_else_than_who_decides_can_still_propose() {
     let mut world = World::new();
     world.make_change(revoked("bob"));
     assert_eq!(world.refused_change(revoked("alice")), Refusal::KernelFloor);
+    // The governor is the only one left who proposes without being the one who decides.
+    let change = |world: &mut World, payload| {
+        let proposal = world.change(payload);
+        let command = world.freeze_command(OWNER, "alice", &proposal);
+        world.apply(command).reply
+    };
+    let gone = change(&mut world, revoked("governor"));
+    assert_eq!(gone, Err(Refusal::KernelFloor));
+    let mut narrower = world.governance().subjects[&id("governor")].clone();
+    narrower.public_key = key(98).public_key();
+    narrower.scopes = vec![id("repo")];
+    let rotate = SubjectPayload::Rotate(narrower.clone());
+    let rotate = ActionPayload::SubjectChange(Box::new(rotate));
+    assert_eq!(change(&mut world, rotate), Err(Refusal::KernelFloor));
+    narrower.scopes.push(id(ORGANISM_REALM));
+    let rotate = SubjectPayload::Rotate(narrower);
+    let rotate = ActionPayload::SubjectChange(Box::new(rotate));
+    assert!(change(&mut world, rotate).is_ok());
+}
+
+#[test]
+fn a_key_that_decides_only_part_of_the_ways_out_is_not_counted() {
+    for missing in [
+        ActionClass::ConstitutionAmend,
+        ActionClass::KeyChange,
+        ActionClass::ResetFrozen,
+    ] {
+        let mut world = World::new();
+        let mut part = human_key("bob", 70);
+        part.scopes.retain(|action| *action != missing);
+        for change in [
+            KeyPayload::Enrol(part),
+            KeyPayload::Revoke(human_key("bob", DEPUTY).id()),
+        ] {
+            world.make_change(ActionPayload::KeyChange(Box::new(change)));
+        }
+        assert_eq!(
+            world.refused_change(revoked("alice")),
+            Refusal::KernelFloor,
+            "{missing}"
+        );
+    }
 }
 
 #[test]
@@ -97,4 +143,18 @@ fn m1_l13_persons_follow_up_a_constitution_that_has_ended() {
     assert_eq!(world.governance().constitution.expires_at_optional, None);
     let change = revoke(&world, "other");
     world.make_change(change);
+}
+
+#[test]
+fn m1_l13_persons_reset_under_a_constitution_that_has_ended() {
+    let mut world = World::new();
+    let end = world.now() + 10 * MINUTE;
+    let ends = world.amended(|c| c.expires_at_optional = Some(end));
+    world.make_change(ends);
+    let red = Outbox::new().red(&world, &RedScope::Subject(id("other")));
+    let latch = world.latch(red);
+    world.stop(latch);
+    world.tick(end);
+    world.make_change(reset(&[1]));
+    assert!(world.state.authority.grounds.is_empty());
 }

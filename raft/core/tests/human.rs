@@ -174,6 +174,12 @@ pub(super) fn fault_094_nobody_uses_up_the_questions_of_another_person() {
         assert_eq!(world.refused(asked), Refusal::Unauthorized, "{name}");
     }
     assert!(world.state.authority.challenges.is_empty());
+    // Nor by having oneself asked as often as one may.
+    for _ in 0..limits::CHALLENGES_PER_INTENT_MAX {
+        world.challenge(digest, &alice());
+    }
+    let more = world.challenge_command(digest, &alice());
+    assert_eq!(world.refused(more), Refusal::LimitExceeded);
     world.challenge(digest, &bob());
 }
 

@@ -58,9 +58,6 @@ fn noticed_by(bug: Bug) -> fn() {
         Bug::PromotionWithoutData => {
             governance::m1_i11_m1_i17_a_promotion_is_one_step_for_one_tuple_with_data_and_a_way_back
         }
-        Bug::LastKeyRevoked => {
-            governance::keys_of_persons_are_kept_well_enough_new_and_never_the_last
-        }
         Bug::KeyInTwoPlaces => {
             governance::a_subject_is_enrolled_rotated_and_revoked_by_decision_only
         }
@@ -182,7 +179,6 @@ fn breaks(bug: Bug) -> &'static [&'static str] {
         | Bug::KeyOfAnybody
         | Bug::ClaimsUnchecked
         | Bug::PersonCountsTwice
-        | Bug::LastKeyRevoked
         | Bug::KeyInTwoPlaces
         | Bug::RealmUnchecked
         | Bug::ReservationIgnored

@@ -189,6 +189,28 @@ fn fault_014_a_wiped_node_comes_back_only_by_rejoin_and_promote() {
     });
 }
 
+/// Nobody remembers anything; that the disks return is all that says there was an organism before.
+#[test]
+fn fault_014_disks_that_return_never_begin_anew_though_nobody_remembers() {
+    run(21, async {
+        let cluster = Cluster::start().await;
+        cluster.checkpoint().await;
+        cluster.agree().await;
+        for node in 1..=3 {
+            cluster.power_loss(node).await;
+            cluster.wipe(node);
+        }
+        (1..=3).for_each(|node| cluster.boot_returning(node));
+        for node in 1..=3 {
+            until_standing(&cluster, node, Standing::Returning).await;
+        }
+        for node in 1..=3 {
+            let metrics = cluster.node(node).await.metrics();
+            assert_eq!((metrics.leader, metrics.place.size), (None, 0), "{node}");
+        }
+    });
+}
+
 /// A node brings the return of another one, signed with that one's own key.
 #[test]
 fn fault_014_nobody_brings_the_return_of_another_node() {

@@ -14,7 +14,8 @@ use redlatch_types::records::{
 use redlatch_types::sign::check_key;
 use redlatch_types::{Digest, HumanKeyId, PublicKey, Refusal};
 
-use super::{deciders, roster, terms};
+use super::deciders::After;
+use super::{roster, terms};
 use crate::authority::{Authority, EffectStage, Governance, TransactionStage};
 use crate::planted::Bug;
 use crate::webauthn::CredentialKey;
@@ -36,8 +37,10 @@ pub(super) fn lawful(
             let next = &amend.constitution;
             terms::amendment_holds(governance, next)
                 && (lasts(state, next) || Bug::EndedOnArrival.planted())
-                && (deciders::remain(governance, &governance.kernel, next, |_| true)
-                    || Bug::NobodyLeft.planted())
+                && leaves_somebody(&After {
+                    constitution: next,
+                    ..After::unchanged(governance)
+                })
         }
         ActionPayload::ModeActivate(mode) => return mode_may_follow(governance, mode),
         ActionPayload::GrantChange(change) => {
@@ -58,6 +61,11 @@ pub(super) fn lawful(
         ActionPayload::ResolveEffect(resolve) => return resolvable(state, resolve),
     };
     holds.then_some(()).ok_or(Refusal::KernelFloor)
+}
+
+/// Whether the change leaves somebody who can propose and enough who can decide.
+fn leaves_somebody(after: &After<'_>) -> bool {
+    after.can_be_governed() || Bug::NobodyLeft.planted()
 }
 
 /// Whether a constitution would still be in force once it is: nothing but its successor could
@@ -195,9 +203,19 @@ fn subject_may_change(
             let known = governance
                 .enrolled(&subject.subject_id)
                 .ok_or(Refusal::WrongState)?;
+            let governs = |it: &ClientIdentityV1| {
+                it.scopes
+                    .iter()
+                    .any(|scope| scope.as_str() == ORGANISM_REALM)
+            };
+            let narrowed = After {
+                without: Some(&subject.subject_id),
+                ..After::unchanged(governance)
+            };
             let kept = known.actor_kind == subject.actor_kind
                 && known.person_optional == subject.person_optional
-                && subject_is_sound(governance, subject);
+                && subject_is_sound(governance, subject)
+                && (governs(subject) || !governs(known) || leaves_somebody(&narrowed));
             kept.then_some(()).ok_or(Refusal::KernelFloor)
         }
         SubjectPayload::Revoke(subject) => {
@@ -205,13 +223,10 @@ fn subject_may_change(
             if *subject == proposer.subject_id {
                 return Err(Refusal::SelfAuthorization);
             }
-            let (kernel, constitution) = (&governance.kernel, &governance.constitution);
-            // A subject without keys takes nobody's say: it may go though few are left.
-            let decides = live_keys(governance).any(|key| key.subject_id == *subject);
-            let stays = |key: &HumanKeyV1| key.subject_id != *subject;
-            (!decides
-                || deciders::remain(governance, kernel, constitution, stays)
-                || Bug::NobodyLeft.planted())
+            leaves_somebody(&After {
+                without: Some(subject),
+                ..After::unchanged(governance)
+            })
             .then_some(())
             .ok_or(Refusal::KernelFloor)
         }
@@ -264,13 +279,13 @@ fn key_may_change(
             kept.then_some(()).ok_or(Refusal::KernelFloor)
         }
         KeyPayload::Revoke(old) => {
-            live_key(governance, old)?;
-            let (kernel, constitution) = (&governance.kernel, &governance.constitution);
-            let stays = |key: &HumanKeyV1| key.id() != *old;
-            let enough = deciders::remain(governance, kernel, constitution, stays);
-            (enough || Bug::LastKeyRevoked.planted())
-                .then_some(())
-                .ok_or(Refusal::KernelFloor)
+            let key = live_key(governance, old)?;
+            leaves_somebody(&After {
+                without_key: Some(key),
+                ..After::unchanged(governance)
+            })
+            .then_some(())
+            .ok_or(Refusal::KernelFloor)
         }
     }
 }
@@ -282,14 +297,6 @@ fn live_key<'a>(governance: &'a Governance, id: &HumanKeyId) -> Result<&'a Human
         .map(|held| &held.key)
         .filter(|key| key.revoked_at_optional.is_none())
         .ok_or(Refusal::WrongState)
-}
-
-fn live_keys(governance: &Governance) -> impl Iterator<Item = &HumanKeyV1> {
-    governance
-        .human_keys
-        .values()
-        .map(|held| &held.key)
-        .filter(|key| key.revoked_at_optional.is_none())
 }
 
 /// A key that may be enrolled: of an enrolled person, well formed, kept well enough, and new.

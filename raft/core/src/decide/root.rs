@@ -8,8 +8,9 @@ use redlatch_types::limits::{NODES_MAX, VERIFIER_SEATS, VOTERS_MAX, VOTERS_MIN};
 use redlatch_types::records::{FeatureSupportV1, RedScope, RejoinV1, RootActV1, Seat};
 use redlatch_types::{Refusal, Signed};
 
+use super::deciders::After;
 use super::fence::{Target, fence};
-use super::{Decision, deciders, governance, in_scope, roster, signed_by, terms};
+use super::{Decision, governance, in_scope, roster, signed_by, terms};
 use crate::authority::{Authority, Governance};
 use crate::planted::Bug;
 use crate::registry::{FEATURE_LEVEL, ROSTER_LEVEL};
@@ -48,6 +49,13 @@ fn sound(state: &Authority, governance: &Governance, act: &RootActV1) -> bool {
         ..governance.clone()
     };
     let constitution = governance.constitution.after_root_act(act);
+    // Where nobody can decide as it is, an act takes nothing away, and must still stop everything.
+    let before = After::unchanged(governance).can_be_governed();
+    let leaves = After {
+        kernel: &act.kernel,
+        constitution: &constitution,
+        ..After::unchanged(governance)
+    };
     terms::floors_hold(&act.kernel, governance.kind)
         && terms::pins_match(&act.kernel, roster)
         && roster.roster_epoch == governance.roster.roster_epoch.next()
@@ -58,8 +66,7 @@ fn sound(state: &Authority, governance: &Governance, act: &RootActV1) -> bool {
         && roster::keys_are_distinct(&next, roster)
         && roster::names(roster).len() == roster.nodes.len() + VERIFIER_SEATS + 2
         && terms::constitution_holds(&constitution, &act.kernel, roster)
-        && (deciders::remain(governance, &act.kernel, &constitution, |_| true)
-            || Bug::NobodyLeft.planted())
+        && (leaves.can_be_governed() || !before || Bug::NobodyLeft.planted())
         && (act.old_outbox_root_optional.is_some() == replaced)
         && act
             .old_outbox_root_optional

@@ -24,7 +24,7 @@ use crate::summary::summary;
 use crate::webauthn;
 
 /// Reserves a nonce and says what the person is asked. Only a client of that person may ask:
-/// an intent has few open challenges, and nobody else may use them up.
+/// each has few open challenges of an intent, and nobody else may use them up.
 pub(in crate::decide) fn open_challenge(
     state: &Authority,
     command: &ClientCommand<ChallengeRequestV1>,
@@ -56,7 +56,9 @@ pub(in crate::decide) fn open_challenge(
     let open = state
         .challenges
         .values()
-        .filter(|c| c.binding.intent_digest == request.intent_digest)
+        .filter(|c| {
+            c.binding.intent_digest == request.intent_digest && c.approver_subject_id == *approver
+        })
         .count();
     if open >= CHALLENGES_PER_INTENT_MAX {
         return Err(Refusal::LimitExceeded);
