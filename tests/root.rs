@@ -60,4 +60,9 @@ fn the_root_admits_a_build_everything_is_frozen_and_persons_lead_back() {
     eventually("nothing is stopped", PATIENCE, || {
         (organism.status()["state"] == "green").then_some(())
     });
+    // The gate knows the roster of the genesis, and is led to the one that the act names.
+    organism.promote_step_by_step("agent");
+    let landed = organism.land(&stopped, WAIT);
+    landed.says(0, &["votes opened"]);
+    assert_eq!(organism.head(), Some(stopped));
 }

@@ -317,6 +317,29 @@ impl Organism {
         assert_eq!(approved.json()["stage"], "in_force");
     }
 
+    /// A subject's only grant, and its tier.
+    #[track_caller]
+    pub fn grant_of(&self, subject: &str) -> (String, String) {
+        let shown = self.tool(&["-o", "json", "governance"]).json();
+        let grants = shown["grants"].as_array().expect("a list").clone();
+        let mut own = grants.iter().filter(|it| it["subject"] == subject);
+        let grant = own.next().expect("a grant");
+        let field = |name: &str| grant[name].as_str().expect("a text").to_owned();
+        (field("grant"), field("tier"))
+    }
+
+    /// Has persons raise a subject's grant from A0 to A3, one tier at a time (SPEC E.9).
+    #[track_caller]
+    pub fn promote_step_by_step(&self, subject: &str) {
+        let data = self.file("dataset", "100 drills\n");
+        for tier in ["A1", "A2", "A3"] {
+            let (grant, _) = self.grant_of(subject);
+            let promote = ["grant", "promote", "--replaces", &grant, "--dataset", &data];
+            self.put_in_force(&[&promote[..], &["--rollback-plan", &data]].concat());
+            assert_eq!(self.grant_of(subject).1, tier);
+        }
+    }
+
     /// What `redlatch status` says.
     #[track_caller]
     pub fn status(&self) -> serde_json::Value {

@@ -201,18 +201,15 @@ impl Client {
         self.link("sentinel", Role::Sentinel, name, &self.sentinel)
     }
 
-    /// Whether the actuator, where the configuration names one, holds nothing that covers `intent`.
+    /// Whether the actuator holds nothing that covers `intent`.
     ///
     /// # Errors
-    /// [`Failure`] if it does, or gives no answer `within` that time that permits.
+    /// [`Failure`] if it does, gives no answer `within` that time that permits, or is not configured.
     pub(crate) async fn permits(
         &self,
         intent: &SovereignActionIntentV1,
         within: Duration,
     ) -> Result<(), Failure> {
-        if self.actuator.is_empty() {
-            return Ok(());
-        }
         let line = HoldLine::new(&self.dialer, self.rosters.roster(), &self.actuator)
             .map_err(|what| Failure::new(ExitCode::Usage, format!("`actuator`: {what}")))?;
         Ok(line.permits(intent, within).await?)

@@ -9,8 +9,8 @@
 //! The effect itself is the effector's: it hands the token to what it changes, which refuses any token that is
 //! not higher than the last. A claim repeated is the same claim: its key follows from the marker.
 //!
-//! No node is believed: the voters and how many are more than half follow from the pinned genesis, the
-//! history from the marker's receipt. A landing is a gate's, never an effector's.
+//! No node is believed: the voters and how many are more than half follow from the roster that is proven from
+//! the genesis on, the history from the marker's receipt. A landing is a gate's, never an effector's.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -73,6 +73,8 @@ pub(crate) async fn run(command: &EffectCommand, common: &Common) -> Done {
     match command {
         EffectCommand::Claim { intent } => {
             let voters = client.voters()?;
+            // Before anything is claimed: without it a RED that no node has yet would not be heard.
+            client.hold_line()?;
             let committed = Committed::find(&client, *intent).await?;
             claim(&client, &signer, &voters, *intent, &committed, common).await
         }
@@ -197,7 +199,7 @@ async fn claim(
     client
         .permits(&committed.intent, FRESH)
         .await
-        .map_err(not_to_be_made)?;
+        .map_err(not_free)?;
     free(client, voters, intent, token).await?;
     let answer = Claimed {
         intent: intent.to_string(),
@@ -221,10 +223,18 @@ async fn claim(
     Ok(0)
 }
 
-/// A stop that came after the claim: the effect is reported as failed, never made.
-fn not_to_be_made(mut failure: Failure) -> Failure {
-    failure.text = format!("claimed, and refused since: {}", failure.text);
-    failure.hint("do not make it; report it as failed: redlatch effect report")
+/// What a claimed effect comes to that is not free. This claim may be a repeat, and the effect be made already.
+fn not_free(mut failure: Failure) -> Failure {
+    if failure.code == ExitCode::Refused {
+        failure.text = format!("claimed, and refused since: {}", failure.text);
+        failure.hint(
+            "do not make it. Report what is so: `failed` if it was not made, `done` if it was before, \
+             `outcome_unknown` if nobody knows",
+        )
+    } else {
+        failure.text = format!("claimed, and not known to be free: {}", failure.text);
+        failure.hint("do not make it now; claim again")
+    }
 }
 
 /// Asks every voter whether anything stands against the effect now: one stop denies, a majority permits.
@@ -255,15 +265,11 @@ async fn free(
     };
     match judge(&question, &heard, Waiting::Over) {
         Judgement::Permit => Ok(()),
-        Judgement::Deny(why) => Err(not_to_be_made(Failure::new(
-            ExitCode::Refused,
-            why.to_string(),
-        ))),
+        Judgement::Deny(why) => Err(not_free(Failure::new(ExitCode::Refused, why.to_string()))),
         Judgement::Wait | Judgement::TooFew => {
             let (said, all) = (heard.len(), voters.len());
-            let text = format!("claimed, but only {said} of {all} nodes say that it is free");
-            Err(Failure::new(ExitCode::Unavailable, text)
-                .hint("claim again, or report it as failed"))
+            let text = format!("only {said} of {all} nodes say so");
+            Err(not_free(Failure::new(ExitCode::Unavailable, text)))
         }
     }
 }

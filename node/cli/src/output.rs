@@ -109,6 +109,26 @@ pub(crate) fn lines(pairs: &[(&str, String)]) -> String {
 /// A state time or wall time in milliseconds as RFC 3339 in UTC.
 pub(crate) use redlatch_types::time::rfc3339 as time;
 
+/// A line as a person reads it before they sign: nothing in somebody else's words moves the cursor, turns the
+/// line around or hides in it.
+pub(crate) fn clean(line: &str) -> String {
+    line.chars().fold(String::new(), |mut text, it| {
+        match hidden(it) {
+            true => text.extend(it.escape_unicode()),
+            false => text.push(it),
+        }
+        text
+    })
+}
+
+/// Control characters, marks of direction (Unicode UAX #9) and characters without width.
+fn hidden(it: char) -> bool {
+    it.is_control()
+        || matches!(it,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,5 +152,18 @@ mod tests {
             table(&["NODE", "ROLE"], &rows),
             "NODE    ROLE\nn1      leader\nnode-2  x\n"
         );
+    }
+
+    #[test]
+    fn nothing_in_a_proposal_hides_from_the_person_who_reads_it() {
+        for (raw, shown) in [
+            ("plain: änderung 改", "plain: änderung 改"),
+            ("a\u{1b}[2Kb\r", "a\\u{1b}[2Kb\\u{d}"),
+            ("main\u{202e}niam", "main\\u{202e}niam"),
+            ("ma\u{200b}in\u{feff}", "ma\\u{200b}in\\u{feff}"),
+            ("\u{2066}x\u{2069}", "\\u{2066}x\\u{2069}"),
+        ] {
+            assert_eq!(clean(raw), shown);
+        }
     }
 }

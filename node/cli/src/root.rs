@@ -82,6 +82,12 @@ pub(crate) async fn run(command: &RootCommand, common: &Common) -> Done {
 async fn draft(arguments: &DraftArguments, common: &Common) -> Done {
     let client = Client::current(common, "operator").await?;
     let in_force = client.in_force().await?;
+    // The root signs every key in it: none of them is one node's word.
+    if in_force.roster != *client.rosters().roster() {
+        let text = "the roster that a node tells is not the one that is proven";
+        return Err(Failure::new(ExitCode::Refused, text)
+            .hint("bring the trust policy up to date: redlatch trust-policy update"));
+    }
     let scope = *client.status().await?.scope();
     let draft = Draft {
         scope,
@@ -105,7 +111,13 @@ async fn draft(arguments: &DraftArguments, common: &Common) -> Done {
 fn sign(arguments: &SignArguments, format: Format) -> Done {
     let draft = Draft::read(&arguments.file)?;
     let key = keys::load_key(&arguments.key)?;
-    output::note(&root_act(&draft.act));
+    output::note(&format!(
+        "organism: {}\norganism epoch: {}",
+        draft.scope.organism_id.0, draft.scope.organism_epoch
+    ));
+    let terms = root_act(&draft.act);
+    let terms: Vec<String> = terms.lines().map(output::clean).collect();
+    output::note(&terms.join("\n"));
     output::note(&format!("signed by: {}", key.public_key()));
     if !arguments.yes && !confirmed()? {
         return Err(Failure::new(ExitCode::Refused, "nothing was signed"));
