@@ -408,6 +408,17 @@ impl Client {
         })
     }
 
+    /// Sends a command that the journal answers again as the first time, until there is an answer.
+    ///
+    /// # Errors
+    /// [`CallError`]; a refusal is an answer.
+    pub(crate) async fn submit(&self, command: &RawCommand) -> Result<Submitted, CallError> {
+        let bytes = command.to_canonical();
+        self.nodes
+            .submit(&bytes, &Again::SameAnswer, self.deadline, Duration::ZERO)
+            .await
+    }
+
     /// Sends what `command` makes of a stamp. Where state time has stood still for longer than the command
     /// lives, the attempt itself moves it, and the command is stamped once more.
     ///

@@ -18,7 +18,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use redlatch_journal::IndexKey;
 use redlatch_link::exit::{ExitCode, Failure};
-use redlatch_link::nodes::{Again, CallError};
+use redlatch_link::nodes::CallError;
 use redlatch_proto::v1::leaf_at::At;
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::{Accepted, Event};
@@ -325,12 +325,6 @@ async fn report(
     Ok(0)
 }
 
-/// Both commands are answered again as the first time, so they may be sent again.
 async fn submit(client: &Client, command: &RawCommand) -> Result<Accepted, Failure> {
-    let bytes = command.to_canonical();
-    let submitted = client
-        .nodes
-        .submit(&bytes, &Again::SameAnswer, client.deadline, Duration::ZERO)
-        .await?;
-    submitted.accepted().map_err(refused)
+    client.submit(command).await?.accepted().map_err(refused)
 }

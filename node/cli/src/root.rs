@@ -13,7 +13,6 @@ mod draft;
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use redlatch_journal::IndexKey;
@@ -21,7 +20,7 @@ use redlatch_journal::summary::root_act;
 use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::file::{self, Access};
 use redlatch_link::keys;
-use redlatch_link::nodes::{Again, CallError};
+use redlatch_link::nodes::CallError;
 use redlatch_proto::v1::leaf_at::At;
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::{Accepted, Event};
@@ -164,16 +163,8 @@ async fn bring(path: &Path, common: &Common) -> Done {
     let signed = envelope.open::<RootActV1>().map_err(|_| unreadable())?;
     let act = signed.record();
     let client = Client::current(common, "operator").await?;
-    let command = RawCommand::RootAct(envelope.clone()).to_canonical();
-    let submitted = client
-        .nodes
-        .submit(
-            &command,
-            &Again::SameAnswer,
-            client.deadline,
-            Duration::ZERO,
-        )
-        .await?;
+    let command = RawCommand::RootAct(envelope.clone());
+    let submitted = client.submit(&command).await?;
     match submitted.accepted() {
         Ok(Accepted::RootActed(number)) if number == act.number => {}
         Ok(other) => return Err(another(&other)),

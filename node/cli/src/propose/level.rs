@@ -2,14 +2,11 @@
 //!
 //! Each node signs for itself what its build carries; the journal raises the level only with every node's word.
 
-use std::time::Duration;
-
 use redlatch_link::exit::{ExitCode, Failure};
-use redlatch_link::nodes::Again;
+use redlatch_types::Envelope;
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::Accepted;
 use redlatch_types::records::FeatureSupportV1;
-use redlatch_types::{Canonical, Envelope};
 
 use crate::answer::Level;
 use crate::client::{Client, another, refused};
@@ -39,16 +36,8 @@ pub(crate) async fn run(common: &Common) -> Done {
             Failure::new(ExitCode::Refused, text).hint("bring every node to the same build first")
         );
     }
-    let command = RawCommand::RaiseFeatureLevel(supports).to_canonical();
-    let submitted = client
-        .nodes
-        .submit(
-            &command,
-            &Again::SameAnswer,
-            client.deadline,
-            Duration::ZERO,
-        )
-        .await?;
+    let command = RawCommand::RaiseFeatureLevel(supports);
+    let submitted = client.submit(&command).await?;
     let level = match submitted.accepted().map_err(refused)? {
         Accepted::FeatureLevelRaised(level) => level,
         other => return Err(another(&other)),
