@@ -1,10 +1,14 @@
 //! Persons decide on nine real processes: what governs the organism, effects that are no landing, and what a
 //! policy may decide alone (SPEC E.9, F.3, H.1; DESIGN §5, §9).
 
+use redlatch_tests::caller::Caller;
 use redlatch_tests::cluster::PATIENCE;
 use redlatch_tests::eventually;
+use redlatch_tests::home::Home as _;
 use redlatch_tests::organism::Organism;
 use redlatch_tests::process::Answer;
+use redlatch_types::Canonical as _;
+use redlatch_types::event::{Basis, Event};
 
 const REFUSED: i32 = 3;
 const UNAVAILABLE: i32 = 4;
@@ -284,4 +288,79 @@ fn a_person_reopens_what_a_red_froze_and_everybody_begins_again_at_the_bottom() 
     let landed = organism.land(&stopped, WAIT);
     landed.says(0, &["votes opened"]);
     assert_eq!(organism.head(), Some(stopped));
+}
+
+/// What a request says of who approves counts for nothing: a name, a credential's id or a key that is claimed but not
+/// held, and who it is that brings the approval.
+#[test]
+fn fault_070_who_approved_is_whose_authenticator_signed_and_not_who_the_request_names() {
+    let organism = Organism::start("approver");
+    let authenticator = |who: &str| {
+        let file = organism
+            .organism()
+            .join(format!("clients/{who}/authenticator.toml"));
+        std::fs::read_to_string(file).expect("made by init")
+    };
+    let line = |text: &str, name: &str| {
+        let found = text.lines().find(|line| line.starts_with(name));
+        found.expect("a setting of the file").to_owned()
+    };
+    let with = |who: &str, file: &str, intent: &str| {
+        let held = [("REDLATCH_AUTHENTICATOR", file)];
+        organism.tool_as(who, &held, &["approve", intent, "--yes"])
+    };
+    let (approver, deputy) = (authenticator("approver"), authenticator("deputy"));
+
+    // The deputy signs, in the approver's name and for the approver's credential.
+    let forged = approver.replace(&line(&approver, "secret"), &line(&deputy, "secret"));
+    assert_ne!(forged, approver);
+    let forged = private(&organism, "forged.toml", &forged);
+    let intent = organism.propose(&words(&mode(&organism, "HUMAN_GATED")));
+    with("approver", &forged, &intent).says(REFUSED, &["bad_assertion"]);
+    // Nobody has another person asked.
+    with("deputy", &forged, &intent).says(REFUSED, &["unauthorized"]);
+
+    // The approver proposes, and so does not approve; that somebody else brings the approval makes nobody else of them.
+    let mode = mode(&organism, "HUMAN_GATED");
+    let mut proposal = vec!["propose"];
+    proposal.extend(words(&mode));
+    let own = organism.tool_as("approver", &[], &proposal);
+    assert_eq!(own.code, Some(0), "{own:#?}");
+    let own = own.json()["intent"].as_str().expect("a digest").to_owned();
+    organism
+        .approve("approver", &own)
+        .says(REFUSED, &["approver_excluded"]);
+    let carried = private(&organism, "approver.toml", &approver);
+    with("deputy", &carried, &own).says(REFUSED, &["approver_excluded"]);
+
+    let approved = organism.approve("deputy", &own);
+    assert_eq!(approved.code, Some(0), "{approved:#?}");
+    assert_eq!(approvers(&organism, &own), ["deputy"]);
+}
+
+/// Who approved an intent, as the journal has it.
+fn approvers(organism: &Organism, intent: &str) -> Vec<String> {
+    let caller = Caller::of(organism, "clients/agent");
+    eventually("the decision is on the first node", PATIENCE, || {
+        let leaves = caller.leaves("n1");
+        leaves.iter().find_map(|leaf| {
+            let Ok(Event::Authorized(body)) = Event::from_canonical(leaf) else {
+                return None;
+            };
+            let Basis::Human(decision, _) = body.basis else {
+                return None;
+            };
+            let this = decision.binding.intent_digest.to_string() == intent;
+            this.then(|| decision.approvers.iter().map(|it| it.to_string()).collect())
+        })
+    })
+}
+
+/// A file that only its owner reads, beside the organism.
+fn private(organism: &Organism, name: &str, content: &str) -> String {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = organism.file(name, content);
+    let mode = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(&path, mode).expect("the file was just made");
+    path
 }

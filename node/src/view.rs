@@ -191,6 +191,7 @@ pub fn in_force(authority: &Authority) -> Option<v1::GovernanceResponse> {
         grounds: grounds.map(Canonical::to_canonical).collect(),
         feature_level: governance.feature_level,
         root_acts: governance.root_acts,
+        outbox_root: authority.outbox.root.map(|root| root.0.to_vec()),
     })
 }
 

@@ -13,7 +13,7 @@ use redlatch_link::transport::{Credentials, Tls};
 use redlatch_link::{file, keys};
 use redlatch_types::policy::Policy;
 use redlatch_types::records::GenesisV1;
-use redlatch_types::{Canonical, Envelope, Name, PublicKey, Scope, SigningKey};
+use redlatch_types::{Canonical, Envelope, Name, OrganismId, PublicKey, SigningKey};
 use serde::{Deserialize, Serialize};
 
 use crate::evaluate::evidence::EvidenceEvaluator;
@@ -196,7 +196,8 @@ impl VerifierFiles {
         let credentials = Credentials::load(&config.tls)?;
         let genesis = read_genesis(config)?;
         let signed = genesis.open::<GenesisV1>();
-        let scope = signed.map_err(|_| not_a_genesis(config))?.record().scope();
+        let signed = signed.map_err(|_| not_a_genesis(config))?;
+        let organism = signed.record().organism_id();
         let path = &config.keys.vote;
         let vote_key = keys::load_key(path).map_err(|source| StartFailure::Key {
             key: "keys.vote",
@@ -207,7 +208,7 @@ impl VerifierFiles {
             genesis,
             policy: read_policy(config)?,
             vote_key,
-            panel: panel(config, scope)?,
+            panel: panel(config, organism)?,
         })
     }
 }
@@ -234,7 +235,7 @@ fn read_policy(config: &VerifierConfig) -> Result<Policy, StartFailure> {
 }
 
 /// The evaluators that the configuration names.
-fn panel(config: &VerifierConfig, scope: Scope) -> Result<Panel, StartFailure> {
+fn panel(config: &VerifierConfig, organism: OrganismId) -> Result<Panel, StartFailure> {
     let evaluate = &config.evaluate;
     if evaluate.deadline_ms == 0 {
         return Err(StartFailure::setting(
@@ -252,7 +253,7 @@ fn panel(config: &VerifierConfig, scope: Scope) -> Result<Panel, StartFailure> {
     for name in &evaluate.evaluators {
         evaluators.push(match name.as_str() {
             "git" => Arc::new(git(&evaluate.git, &quarantine)?),
-            "evidence" => Arc::new(evidence(evaluate, &quarantine, scope)?),
+            "evidence" => Arc::new(evidence(evaluate, &quarantine, organism)?),
             _ => {
                 let what = format!("{name} is not one of git, evidence");
                 return Err(StartFailure::setting("evaluate.evaluators", what));
@@ -296,7 +297,7 @@ fn check_source(config: &GitConfig) -> Result<(), StartFailure> {
 fn evidence(
     config: &EvaluateConfig,
     quarantine: &Arc<Quarantine>,
-    scope: Scope,
+    organism: OrganismId,
 ) -> Result<EvidenceEvaluator, StartFailure> {
     check_source(&config.git)?;
     let key = "evaluate.evidence.runner_keys";
@@ -320,7 +321,7 @@ fn evidence(
     let minimum = config.evidence.receipts_min;
     Ok(EvidenceEvaluator::new(
         Arc::clone(quarantine),
-        scope,
+        organism,
         runners,
         minimum,
     ))
@@ -344,7 +345,7 @@ mod tests {
 
     #[test]
     fn each_unfit_setting_is_named() {
-        assert!(panel(&config(), testing::scope()).is_ok());
+        assert!(panel(&config(), testing::scope().organism_id).is_ok());
         type Change = fn(&mut EvaluateConfig);
         let cases: [(Change, &str); 9] = [
             (|it| it.deadline_ms = 0, "evaluate.deadline_ms"),
@@ -381,7 +382,9 @@ mod tests {
         for (at, (change, key)) in cases.into_iter().enumerate() {
             let mut changed = config();
             change(&mut changed.evaluate);
-            let failure = panel(&changed, testing::scope()).err().expect("refused");
+            let failure = panel(&changed, testing::scope().organism_id)
+                .err()
+                .expect("refused");
             assert!(
                 failure.to_string().starts_with(&format!("`{key}`")),
                 "{at}: {failure}"
@@ -394,10 +397,10 @@ mod tests {
         let mut twice = config();
         let runner = twice.evaluate.evidence.runner_keys[0].clone();
         twice.evaluate.evidence.runner_keys.push(runner);
-        assert!(panel(&twice, testing::scope()).is_err());
+        assert!(panel(&twice, testing::scope().organism_id).is_err());
         let mut weak = config();
         weak.evaluate.evidence.runner_keys = vec![format!("01{}", "00".repeat(31))];
-        assert!(panel(&weak, testing::scope()).is_err());
+        assert!(panel(&weak, testing::scope().organism_id).is_err());
     }
 
     #[test]

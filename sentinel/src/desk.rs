@@ -324,7 +324,7 @@ impl<S: Store> Desk<S> {
             _ => {}
         }
         let input = self.input(|machine, now, out| {
-            if learn(&mut machine.known, event.event(), self.key.public_key()) {
+            if learn(&mut machine.known, event, self.key.public_key()) {
                 machine.latched_at = event.index();
             }
             machine.outbox.handle_event(event, now, out);
@@ -473,13 +473,15 @@ impl<S: Store> Desk<S> {
 
 /// Takes in what an event says of latches and of this sentinel's outbox. Leaves may be read again, so
 /// nothing goes back. Says whether it was the next latch.
-fn learn(known: &mut KnownV1, event: &Event, own: redlatch_types::PublicKey) -> bool {
+fn learn(known: &mut KnownV1, event: &ProvenEvent, own: redlatch_types::PublicKey) -> bool {
+    let position = event.index();
+    let in_chain = position >= known.chain_from;
     let mut advance = |number, root| {
-        if number > known.watermark.number {
+        if in_chain && number > known.watermark.number {
             known.watermark = Head { number, root };
         }
     };
-    match event {
+    match event.event() {
         Event::RedLatched(receipt, place, _, envelope) => {
             if *place == ChainPlace::Next && envelope.key == own {
                 let root = receipt.sentinel_outbox_root_digest;
@@ -492,6 +494,10 @@ fn learn(known: &mut KnownV1, event: &Event, own: redlatch_types::PublicKey) -> 
             }
         }
         Event::RedChained(number, root) => advance(*number, *root),
+        Event::RootActed(act, ..) if act.replaces_sentinel() && in_chain => {
+            known.watermark = Head::ZERO;
+            known.chain_from = position.saturating_add(1);
+        }
         _ => {}
     }
     false
@@ -502,6 +508,7 @@ pub(crate) const NOTHING_KNOWN: KnownV1 = KnownV1 {
     next: 0,
     latches: LatchNumber(0),
     watermark: Head::ZERO,
+    chain_from: 0,
 };
 
 fn request(order: &RaiseOrderV1, issued_at: u64) -> RedRequest {

@@ -85,6 +85,7 @@ fn wanted(event: &Event) -> Wanted {
         | Event::OutboxAcknowledged(..)
         | Event::GroundsReset(..)
         | Event::SubjectChanged(..)
+        | Event::RootActed(..)
         | Event::Authorized(..) => Wanted::Proof,
         _ => Wanted::No,
     }

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   the roster's sentinel? ─▶ outbox opened under a new writer generation, durably ─▶ serve
-//!                                                             ─▶ beats, repeats, journal
+//!     └─ not yet: the journal is followed until an act of the root names it     ─▶ beats, repeats, journal
 //! ```
 //!
-//! Actuator and nodes are not waited for: a sentinel that runs alone takes orders and states no GREEN.
+//! Actuator and nodes are not waited for: a sentinel that runs alone takes orders and states no GREEN. Only one
+//! that replaces another asks the nodes first whether the root has named it.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -14,8 +15,8 @@ use std::sync::Arc;
 
 use rand_chacha::ChaCha20Rng;
 use redlatch_link::Role;
-use redlatch_link::diagnostics::{Readiness, Registry};
-use redlatch_link::follow::{Follower, Trust};
+use redlatch_link::diagnostics::{Condition, Readiness, Registry};
+use redlatch_link::follow::{Follower, Trust, until_named};
 use redlatch_link::store::Store;
 use redlatch_link::transport::{
     self, Credentials, Dialer, Limits, Listener, Routes, TransportError,
@@ -93,9 +94,11 @@ impl SentinelProcess {
         let beating = parts
             .readiness
             .condition("actuator", "the actuator has not answered yet");
+        let mut parts = parts;
         let genesis = own_genesis(&parts)?;
         let dialer = Dialer::new(parts.credentials.clone());
         let addresses = parts.nodes.clone();
+        let begun = begin(&mut parts, &genesis, &dialer, &compared).await?;
         let listener = Listener::bind(
             parts.address,
             &parts.credentials,
@@ -104,7 +107,7 @@ impl SentinelProcess {
         )
         .await?;
         let address = listener.address();
-        let (desk, generation) = assemble(parts, &genesis, &dialer).await?;
+        let (desk, generation) = assemble(parts, begun, &genesis, &dialer).await?;
         let next = desk.read_to(0, false).await.map_or(0, |known| known.next);
         let trust = desk.trust().await.map_err(|Stopped| stopped())?;
         let follower = Follower::new(&dialer, &addresses, trust, next)?;
@@ -179,7 +182,7 @@ async fn until(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// The genesis, if certificate and key are those of its sentinel.
+/// The genesis, if certificate and policy are of its organism.
 fn own_genesis<S>(parts: &SentinelParts<S>) -> Result<GenesisV1, StartFailure> {
     let not_signed = || StartFailure::NotAGenesis {
         path: "genesis".into(),
@@ -201,30 +204,64 @@ fn own_genesis<S>(parts: &SentinelParts<S>) -> Result<GenesisV1, StartFailure> {
     if parts.policy.origin().organism != genesis.organism_id() {
         return Err(StartFailure::OtherPolicy);
     }
-    let sentinel = &genesis.roster.sentinel;
-    if identity.role != Role::Sentinel || identity.name != sentinel.name.as_str() {
+    if identity.role != Role::Sentinel {
         return Err(StartFailure::NotTheSentinel(identity.short()));
     }
-    if parts.key.public_key() != sentinel.key {
-        return Err(StartFailure::WrongKey);
-    }
     Ok(genesis.clone())
+}
+
+/// What a sentinel begins with: its store, and whom it believes.
+struct Begun {
+    stored: Stored,
+    trust: Trust,
+}
+
+/// Reads the store and finds the roster that names this sentinel. A store that another one has begun is not
+/// gone on with: its outbox is that one's.
+async fn begin<S: Store>(
+    parts: &mut SentinelParts<S>,
+    genesis: &GenesisV1,
+    dialer: &Dialer,
+    compared: &Condition,
+) -> Result<Begun, StartFailure> {
+    let store = parts.store.clone();
+    let stored = world::blocking(move || store::stored(&store)).await?;
+    let own = parts.key.public_key();
+    if !stored.is_new && stored.owner != Some(own) {
+        return Err(StartFailure::AnothersStore);
+    }
+    let trust = Trust::resume(parts.policy.clone(), genesis, stored.trust.clone())
+        .map_err(|error| StartFailure::setting("policy", error.to_string()))?;
+    let next = trust.in_force().next;
+    let mut follower = Follower::new(dialer, &parts.nodes, trust, next)?;
+    let is_own = |roster: &RosterV1| roster.sentinel.key == own;
+    if !is_own(&follower.trust().in_force().roster) {
+        compared.unmet(
+            "no roster that is known here names this key; the nodes are asked for a later one",
+        );
+        if !until_named(&mut follower, is_own, &mut parts.rng).await {
+            return Err(StartFailure::WrongKey);
+        }
+    }
+    let trust = follower.trust().clone();
+    let identity = parts.credentials.identity();
+    if identity.name != trust.in_force().roster.sentinel.name.as_str() {
+        return Err(StartFailure::NotTheSentinel(identity.short()));
+    }
+    let (store, kept) = (parts.store.clone(), trust.kept().clone());
+    world::blocking(move || store::own(&store, &own, &kept)).await?;
+    Ok(Begun { stored, trust })
 }
 
 /// The machine from its store, under a new writer generation that is durable, and all beside it.
 async fn assemble<S: Store>(
     parts: SentinelParts<S>,
+    begun: Begun,
     genesis: &GenesisV1,
     dialer: &Dialer,
 ) -> Result<(Arc<Desk<S>>, u64), StartFailure> {
-    let store = parts.store.clone();
-    let stored = world::blocking(move || store::stored(&store)).await?;
-    let trust = Trust::resume(parts.policy, genesis, stored.trust.clone())
-        .map_err(|error| StartFailure::setting("policy", error.to_string()))?;
+    let Begun { stored, trust } = begun;
     let (scope, roster) = (trust.scope(), trust.in_force().roster.clone());
-    if parts.key.public_key() != roster.sentinel.key {
-        return Err(StartFailure::WrongKey);
-    }
     let judge = Judge::open(
         Identity {
             pin: roster.sentinel.pin_digest(),

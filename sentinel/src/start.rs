@@ -63,6 +63,9 @@ pub enum StartFailure {
     /// The key is not the roster's.
     #[error("the sentinel's key is not the one in the roster")]
     WrongKey,
+    /// The store was begun under another key.
+    #[error("the data folder is that of a sentinel with another key")]
+    AnothersStore,
     /// Connections cannot be made or taken.
     #[error(transparent)]
     Transport(#[from] TransportError),
@@ -100,9 +103,8 @@ impl Fails for StartFailure {
             F::Setting { .. } | F::NotAGenesis { .. } => ExitCode::Usage,
             F::File { source, .. } => source.code(),
             F::Key { source, .. } => source.code(),
-            F::WrongOrganism { .. } | F::OtherPolicy | F::NotTheSentinel(_) | F::WrongKey => {
-                ExitCode::Refused
-            }
+            F::WrongOrganism { .. } | F::OtherPolicy | F::NotTheSentinel(_) => ExitCode::Refused,
+            F::WrongKey | F::AnothersStore => ExitCode::Refused,
             F::Transport(error) => error.code(),
             F::Kept(KeptError::Store(error)) => error.code(),
             F::Kept(_) => ExitCode::Error,
@@ -121,10 +123,13 @@ impl Fails for StartFailure {
             F::WrongOrganism { .. } | F::OtherPolicy => {
                 "genesis, policy and certificate must be those of one organism"
             }
-            F::NotTheSentinel(_) => {
-                "give it the certificate of the sentinel that the genesis names"
+            F::NotTheSentinel(_) => "give it the certificate of the sentinel that the roster names",
+            F::WrongKey => {
+                "keys.sentinel must be the key that the genesis names, or the last act of the root"
             }
-            F::WrongKey => "keys.sentinel must be the key that the genesis names for the sentinel",
+            F::AnothersStore => {
+                "a sentinel that replaces another begins with an empty folder; keep the old one for whoever looks into it"
+            }
             F::Memory(_) => {
                 "do not delete anything: a sentinel without its memory is replaced by a RootAct"
             }

@@ -6,7 +6,7 @@
 use minicbor::{Decode, Encode};
 use redlatch_link::follow::TrustV1;
 use redlatch_link::store::{Reader, Store, StoreError, Table, Writer};
-use redlatch_types::{Canonical, Digest, LatchNumber, OutboxEpoch};
+use redlatch_types::{Canonical, Digest, LatchNumber, OutboxEpoch, PublicKey};
 use redlatch_watch::officers::OfficerV1;
 use redlatch_watch::outbox::{Found, Head, Keep, OutboxStateV1, Write};
 use redlatch_watch::verdict::JudgementV1;
@@ -21,6 +21,7 @@ const OFFICERS: Table = Table("officers");
 const STATE: &[u8] = b"state";
 const KNOWN: &[u8] = b"known";
 const TRUST: &[u8] = b"trust";
+const OWNER: &[u8] = b"owner";
 /// Rows looked at in one go.
 const PAGE: usize = 1_024;
 
@@ -51,6 +52,9 @@ pub struct KnownV1 {
     /// The last RED of this sentinel that the journal latched in order.
     #[n(2)]
     pub watermark: Head,
+    /// Leaves before this one are of a sentinel that the root has replaced: their REDs are in another chain.
+    #[n(3)]
+    pub chain_from: u64,
 }
 
 /// Everything, as it was found.
@@ -60,9 +64,11 @@ pub(crate) struct Stored {
     pub(crate) judgements: Vec<Vec<u8>>,
     pub(crate) known: Option<KnownV1>,
     pub(crate) trust: Option<TrustV1>,
+    /// Whose store it is.
+    pub(crate) owner: Option<PublicKey>,
     /// Subjects that were changed after the genesis.
     pub(crate) officers: Vec<OfficerV1>,
-    /// Nothing was ever written here.
+    /// Nothing was ever written here, beside whose store it is and whom to believe.
     pub(crate) is_new: bool,
 }
 
@@ -96,6 +102,11 @@ pub(crate) fn stored<S: Store>(store: &S) -> Result<Stored, KeptError> {
         let trust = trust
             .transpose()
             .map_err(|_| KeptError::Unreadable("roster in force"))?;
+        let owner = view.get(JOURNAL, OWNER)?;
+        let owner = owner.map(|bytes| PublicKey::from_canonical(&bytes));
+        let owner = owner
+            .transpose()
+            .map_err(|_| KeptError::Unreadable("owner"))?;
         let officers = values(view, OFFICERS)?;
         let officers = officers.iter().map(|it| OfficerV1::from_canonical(it));
         let officers = officers.collect::<Result<_, _>>();
@@ -105,6 +116,7 @@ pub(crate) fn stored<S: Store>(store: &S) -> Result<Stored, KeptError> {
             judgements,
             known,
             trust,
+            owner,
             officers,
             is_new,
         })
@@ -219,6 +231,18 @@ pub(crate) fn keep_known<S: Store>(
     })
 }
 
+/// The store is this sentinel's from here on; with whom it believes, if that is another than the genesis says.
+pub(crate) fn own<S: Store>(
+    store: &S,
+    owner: &PublicKey,
+    trust: &TrustV1,
+) -> Result<(), KeptError> {
+    store.write(|view| {
+        view.put(JOURNAL, TRUST, &trust.to_canonical())?;
+        Ok(view.put(JOURNAL, OWNER, &owner.to_canonical())?)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use redlatch_link::store::SimDisk;
@@ -294,6 +318,7 @@ mod tests {
             next: 7,
             latches: LatchNumber(1),
             watermark: Head::ZERO,
+            chain_from: 0,
         };
         keep_known(&store, &known, None).unwrap();
         obey(&store, &Digest::of(b"order"), OutboxEpoch(3)).unwrap();

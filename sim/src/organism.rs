@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use redlatch_journal::Authority;
 use redlatch_journal::authority::Governance;
+use redlatch_journal::development::authenticator::SoftAuthenticator;
 use redlatch_journal::development::{Parties, Subject, genesis};
 use redlatch_raft::cosign::NodeSigningKeys;
 use redlatch_types::checkpoint::{Origin, Stage};
@@ -37,6 +38,8 @@ pub const SENTINEL: &str = "sentinel";
 pub const ACTUATOR: &str = "actuator";
 /// The safety officer.
 pub const OFFICER: &str = "officer";
+/// Who decides what only persons may.
+const PERSON: &str = "person";
 
 /// Names and keys of everybody.
 #[derive(Clone, Debug)]
@@ -80,6 +83,7 @@ impl Organism {
             .collect();
         subjects.push(subject(seed, "gate", ActorKind::Gate));
         subjects.push(subject(seed, OFFICER, ActorKind::Operator));
+        subjects.push(subject(seed, PERSON, ActorKind::Human));
         let genesis = genesis(Parties {
             organism_name: id("simulated"),
             created_at,
@@ -95,7 +99,7 @@ impl Organism {
             actuator: pinned(ACTUATOR),
             subjects,
             repository: id(REPOSITORY),
-            human_keys: Vec::new(),
+            human_keys: vec![person_key(seed, created_at)],
         });
         let sealed = Envelope::seal(genesis.scope(), &seed.key("root"), &genesis);
         Organism {
@@ -403,6 +407,13 @@ fn subject(seed: Seed, name: &str, actor_kind: ActorKind) -> Subject {
         actor_kind,
         public_key: seed.key(name).public_key(),
     }
+}
+
+fn person_key(seed: Seed, created_at: u64) -> HumanKeyV1 {
+    let secret = seed.bytes("authenticator").0;
+    let authenticator = SoftAuthenticator::ed_dsa(secret, secret[..16].to_vec(), 0);
+    let enrolled = authenticator.enrolled(id(PERSON), created_at);
+    enrolled.expect("an Ed25519 key is always one")
 }
 
 fn roster_node(seed: Seed, node: u64) -> RosterNode {

@@ -103,7 +103,8 @@ pub(crate) async fn run(arguments: &Attest, common: &Common) -> Done {
         .ok_or_else(|| {
             usage("--command is empty, longer than 1024 bytes, or has control characters")
         })?;
-    let client = Client::open(common, "runner")?;
+    // Evidence is of one epoch of the organism: of the one that any node proves, or that was known before.
+    let client = Client::current(common, "runner").await?;
     let signer = client.signer_by_genesis().await?;
     let repository = repository(arguments, &signer)?;
     let (id, format) = commit(&arguments.commit)?;
@@ -123,7 +124,7 @@ pub(crate) async fn run(arguments: &Attest, common: &Common) -> Done {
         findings,
         run.environment,
     );
-    let envelope = signer.seal(client.genesis.scope(), &receipt);
+    let envelope = signer.seal(client.rosters().scope(), &receipt);
     let bytes = envelope.to_canonical();
     file::replace_file(&arguments.out, &bytes, Access::Public)?;
     report(&receipt, &bytes, arguments, &log, common)

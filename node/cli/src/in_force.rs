@@ -9,7 +9,7 @@ use redlatch_types::records::{
     ActionClass, ActorKind, AutonomyEpochV1, AutonomyGrantV1, ClientIdentityV1, ConstitutionV1,
     HumanKeyV1, RosterV1, SafetyKernelV1,
 };
-use redlatch_types::{Canonical, Name, NotCanonical, SubjectId};
+use redlatch_types::{Canonical, Digest, Name, NotCanonical, SubjectId};
 
 /// Everything in force.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub(crate) struct InForce {
     pub(crate) grounds: Vec<Ground>,
     /// Acts of the root so far.
     pub(crate) root_acts: u64,
+    /// Where the chain of the sentinel in force ends.
+    pub(crate) outbox_root: Option<Digest>,
 }
 
 impl InForce {
@@ -33,6 +35,8 @@ impl InForce {
     /// # Errors
     /// [`Failure`] if this build cannot read it.
     pub(crate) fn read(answer: &v1::GovernanceResponse) -> Result<InForce, Failure> {
+        let outbox_root = answer.outbox_root.as_deref().map(<[u8; 32]>::try_from);
+        let outbox_root = outbox_root.transpose().map_err(unreadable)?.map(Digest);
         let read = || -> Result<InForce, NotCanonical> {
             let grants = answer.grants.iter().map(|it| {
                 let grant = AutonomyGrantV1::from_canonical(&it.grant)?;
@@ -48,12 +52,10 @@ impl InForce {
                 human_keys: all(&answer.human_keys)?,
                 grounds: all(&answer.grounds)?,
                 root_acts: answer.root_acts,
+                outbox_root,
             })
         };
-        read().map_err(|fault| {
-            let text = format!("a node's answer cannot be read: {fault}");
-            Failure::new(ExitCode::Error, text).hint("nodes and tool must have the same version")
-        })
+        read().map_err(unreadable)
     }
 
     /// A subject's first grant in the mode in force that covers a class of actions.
@@ -89,6 +91,11 @@ impl InForce {
             }
         }
     }
+}
+
+fn unreadable(fault: impl std::fmt::Display) -> Failure {
+    let text = format!("a node's answer cannot be read: {fault}");
+    Failure::new(ExitCode::Error, text).hint("nodes and tool must have the same version")
 }
 
 fn all<T: Canonical>(records: &[Vec<u8>]) -> Result<Vec<T>, NotCanonical> {

@@ -158,6 +158,7 @@ fn terms<E: Engine>(desk: &Desk<E>) -> Option<Terms> {
             next,
             epoch_next: next,
             acts_since: Vec::new(),
+            former_sentinels: Vec::new(),
             scope: governance.scope(),
             roster: governance.roster.clone(),
             kernel: governance.kernel.clone(),

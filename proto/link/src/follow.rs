@@ -22,6 +22,7 @@
 //! prove may rest on a roster that was left out: then all of it is read again from the last change on.
 
 mod compare;
+mod named;
 mod owed;
 mod trust;
 
@@ -37,6 +38,7 @@ use redlatch_types::receipt::{Receipt, ReceiptError};
 use redlatch_types::{Canonical, IntentDigest};
 
 pub use compare::{ProvenLatches, ReadPoint, Standing, read_point};
+pub use named::until_named;
 use owed::{Debt, Owed};
 pub use trust::{NotFollowed, Trust, TrustV1};
 

@@ -23,6 +23,7 @@ use crate::in_force::{NotTaken, RootInForce};
 use crate::policy::{Demand, Policy, PolicyError};
 use crate::receipt::{Receipt, ReceiptError, verify_for};
 use crate::records::{GenesisV1, OrganismKind, RosterV1};
+use crate::sign::Scope;
 
 /// Why a link does not lead on.
 #[derive(Debug, Error)]
@@ -101,6 +102,11 @@ impl Trust {
             root,
             policy,
         })
+    }
+
+    /// The organism, and its epoch as the last act of the root that was followed has left it.
+    pub fn scope(&self) -> Scope {
+        self.root.scope
     }
 
     /// The roster that is trusted.

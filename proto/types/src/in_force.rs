@@ -71,6 +71,9 @@ pub struct InForceV1 {
     /// Where the acts of the root stand that came after that leaf; each raised the epoch by one.
     #[n(9)]
     pub acts_since: Vec<u64>,
+    /// Sentinels that the root has replaced. What they said before was latched, and is still to be ended.
+    #[n(10)]
+    pub former_sentinels: Vec<PublicKey>,
 }
 
 /// What a proven event is to what is known.
@@ -117,6 +120,7 @@ impl InForceV1 {
             root_acts: 0,
             epoch_next: 0,
             acts_since: Vec::new(),
+            former_sentinels: Vec::new(),
         }
     }
 
@@ -247,6 +251,9 @@ impl InForceV1 {
         self.check_root_act(act, envelope)?;
         self.constitution = self.constitution.after_root_act(act);
         self.kernel = act.kernel.clone();
+        if act.replaces_sentinel() {
+            self.former_sentinels.push(self.roster.sentinel.key);
+        }
         self.seat(&act.roster);
         self.root_acts = act.number;
         self.scope.organism_epoch = self.scope.organism_epoch.saturating_add(1);

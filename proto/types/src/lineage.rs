@@ -21,6 +21,7 @@ use crate::ids::RosterEpoch;
 use crate::policy::{Demand, Policy, PolicyError};
 use crate::receipt::Receipt;
 use crate::records::{GenesisV1, RosterV1};
+use crate::sign::Scope;
 
 /// Why a link is not taken in. The lineage is as it was.
 #[derive(Debug, Error)]
@@ -98,6 +99,11 @@ impl Lineage {
     /// The last roster that is proven.
     pub fn roster(&self) -> &RosterV1 {
         self.last.roster()
+    }
+
+    /// The organism and the epoch that the last act of the root has led to.
+    pub fn scope(&self) -> Scope {
+        self.last.scope()
     }
 
     /// Its version.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use redlatch_ballot::FrozenIntent;
 use redlatch_types::records::GateReceiptV1;
-use redlatch_types::{Canonical, Digest, Envelope, Name, PublicKey, Scope};
+use redlatch_types::{Canonical, Digest, Envelope, Name, OrganismId, PublicKey, Scope};
 
 use super::git::{ObjectId, Quarantine};
 use super::{Evaluator, Report};
@@ -21,7 +21,7 @@ const FILES_MAX: usize = 16;
 /// The evaluator.
 pub struct EvidenceEvaluator {
     quarantine: Arc<Quarantine>,
-    scope: Scope,
+    organism: OrganismId,
     runners: BTreeSet<PublicKey>,
     receipts_min: usize,
 }
@@ -30,13 +30,13 @@ impl EvidenceEvaluator {
     /// Wants at least `receipts_min` passed receipts by keys of `runners`; at least one in any case.
     pub fn new(
         quarantine: Arc<Quarantine>,
-        scope: Scope,
+        organism: OrganismId,
         runners: BTreeSet<PublicKey>,
         receipts_min: usize,
     ) -> EvidenceEvaluator {
         EvidenceEvaluator {
             quarantine,
-            scope,
+            organism,
             runners,
             receipts_min: receipts_min.max(1),
         }
@@ -54,10 +54,15 @@ impl EvidenceEvaluator {
         }
         let id = ObjectId::new(&land.new.0).ok_or("the candidate is not a full object id")?;
         let candidate = land.candidate_digest();
+        // Under the epoch in which the intent was frozen: what was signed before an act of the root is void.
+        let scope = Scope {
+            organism_id: self.organism,
+            organism_epoch: intent.intent().expected_store_epoch,
+        };
         let (mut report, mut passed) = (Report::default(), 0);
         for digest in digests {
             match self.quarantine.evidence(id.format(), digest).await {
-                Ok(bytes) => match self.look(&bytes, &candidate) {
+                Ok(bytes) => match self.look(&bytes, scope, &candidate) {
                     Ok(Look::Passed(said)) => {
                         passed += 1;
                         report.seen.push(said);
@@ -77,12 +82,12 @@ impl EvidenceEvaluator {
         Ok(report)
     }
 
-    fn look(&self, bytes: &[u8], candidate: &Digest) -> Result<Look, String> {
+    fn look(&self, bytes: &[u8], scope: Scope, candidate: &Digest) -> Result<Look, String> {
         let envelope = Envelope::from_canonical(bytes).map_err(|_| "it is no signed record")?;
         let signed = envelope
             .open::<GateReceiptV1>()
             .map_err(|error| error.to_string())?;
-        if *signed.scope() != self.scope {
+        if *signed.scope() != scope {
             return Err("it was signed for another organism or epoch".to_owned());
         }
         let receipt = signed.record();

@@ -1,6 +1,7 @@
 //! A frozen intent for evaluators' tests, made by the journal itself.
 
 use redlatch_ballot::{FreezeProof, FrozenIntent};
+use redlatch_journal::development::authenticator::SoftAuthenticator;
 use redlatch_journal::development::{Parties, Subject, genesis};
 use redlatch_journal::{EntryId, State};
 use redlatch_types::command::RawCommand;
@@ -47,6 +48,7 @@ fn parties() -> Parties {
         actor_kind,
         public_key: key(n).public_key(),
     };
+    let authenticator = SoftAuthenticator::ed_dsa([15; 32], vec![15; 16], 0);
     Parties {
         organism_name: id("test"),
         created_at: START,
@@ -59,9 +61,11 @@ fn parties() -> Parties {
         subjects: vec![
             subject("agent", ActorKind::Agent, 10),
             subject("gate", ActorKind::Gate, 12),
+            subject("operator", ActorKind::Operator, 13),
+            subject("person", ActorKind::Human, 14),
         ],
         repository: id("repo"),
-        human_keys: Vec::new(),
+        human_keys: vec![authenticator.enrolled(id("person"), START).expect("a key")],
     }
 }
 

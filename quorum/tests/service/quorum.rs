@@ -11,6 +11,7 @@ use rand_core::SeedableRng;
 use redlatch_ballot::coordinator::{Abstention, Deadlines, Request};
 use redlatch_ballot::messages::{BallotPacketV1, PublicKeyPackageV1, SealedAnswerV1};
 use redlatch_ballot::{Coordinator, FreezeProof, FrozenIntent, QuorumKey, Step, Terms};
+use redlatch_journal::development::authenticator::SoftAuthenticator;
 use redlatch_journal::development::{Parties, Subject};
 use redlatch_link::diagnostics::{Readiness, Registry};
 use redlatch_link::store::SimDisk;
@@ -75,6 +76,7 @@ pub(crate) fn parties() -> Parties {
         actor_kind,
         public_key: key(n).public_key(),
     };
+    let authenticator = SoftAuthenticator::ed_dsa([15; 32], vec![15; 16], 0);
     Parties {
         organism_name: id("test"),
         created_at: START,
@@ -87,9 +89,11 @@ pub(crate) fn parties() -> Parties {
         subjects: vec![
             subject("agent", ActorKind::Agent, 10),
             subject("gate", ActorKind::Gate, 12),
+            subject("operator", ActorKind::Operator, 13),
+            subject("person", ActorKind::Human, 14),
         ],
         repository: id("repo"),
-        human_keys: Vec::new(),
+        human_keys: vec![authenticator.enrolled(id("person"), START).expect("a key")],
     }
 }
 

@@ -320,6 +320,9 @@ pub struct OutboxWatermark {
     /// Latched although they cannot be in this chain: digests of their bodies.
     #[n(3)]
     pub broken: BTreeSet<Digest>,
+    /// Latches up to this one rest on REDs of a sentinel that the root has replaced.
+    #[n(4)]
+    pub begins_after: LatchNumber,
 }
 
 /// A resource that effects change.

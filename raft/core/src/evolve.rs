@@ -191,7 +191,10 @@ fn negative(state: &mut Authority, event: &Event) {
             }
         }
         Event::SafetyTerminal(number, id) => {
-            if let Some(latch) = state.latches.get_mut(number) {
+            // A sentinel that is gone acknowledges nothing: the act that replaced it has closed its outbox.
+            if *number <= state.outbox.begins_after {
+                state.latches.remove(number);
+            } else if let Some(latch) = state.latches.get_mut(number) {
                 latch.state = LatchState::Terminal(*id);
             }
         }
@@ -335,7 +338,12 @@ fn root_acted(state: &mut Authority, act: &RootActV1, ground: &Ground) {
     };
     governance.constitution = governance.constitution.after_root_act(act);
     if governance.roster.sentinel.key != act.roster.sentinel.key {
-        state.outbox = OutboxWatermark::default();
+        state.outbox = OutboxWatermark {
+            begins_after: state.issued.latch,
+            ..OutboxWatermark::default()
+        };
+        let is_terminal = |latch: &Latch| matches!(latch.state, LatchState::Terminal(_));
+        state.latches.retain(|_, latch| !is_terminal(latch));
     }
     if governance.roster.verifiers != act.roster.verifiers {
         governance.quorum_key = None;

@@ -165,6 +165,13 @@ fn m1_i21_a_genesis_below_the_floors_or_against_itself_is_refused() {
         ("other verifier builds", |g| {
             g.roster.verifiers[3].builds_digest = digest("x");
         }),
+        ("nobody to decide", |g| g.human_keys.clear()),
+        ("more to decide than there are persons", |g| {
+            amend(g, |c| c.human_approvals_required = 3);
+        }),
+        ("nowhere to be asked", |g| {
+            amend(g, |c| c.webauthn_origins.clear())
+        }),
         ("subject is verifier", |g| {
             g.subjects[0].subject_id = id("va")
         }),
@@ -178,6 +185,18 @@ fn m1_i21_a_genesis_below_the_floors_or_against_itself_is_refused() {
             Refusal::BadGenesis,
             "{what}"
         );
+    }
+}
+
+/// Changes the constitution and whatever names its digest, so that nothing else is wrong.
+fn amend(genesis: &mut GenesisV1, change: fn(&mut ConstitutionV1)) {
+    change(&mut genesis.constitution);
+    let digest = genesis.constitution.digest();
+    for activation in &mut genesis.activations {
+        activation.target_constitution_digest = digest;
+        if activation.previous_constitution_epoch.0 == 1 {
+            activation.previous_constitution_digest = digest;
+        }
     }
 }
 

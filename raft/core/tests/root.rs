@@ -2,7 +2,7 @@
 
 use redlatch_journal::registry::FEATURE_LEVEL;
 use redlatch_types::command::RawCommand;
-use redlatch_types::event::GroundCause;
+use redlatch_types::event::{Accepted, GroundCause};
 use redlatch_types::records::*;
 use redlatch_types::*;
 
@@ -47,6 +47,39 @@ fn a_root_act_replaces_pins_freezes_everything_and_grants_nothing() {
         Refusal::Unauthorized
     );
     assert_eq!(world.refused(command), Refusal::WrongOrganism);
+}
+
+/// M1-I32: the act that replaces a sentinel closes its outbox, of which nobody acknowledges anything any more.
+#[test]
+fn a_stop_of_a_sentinel_before_ends_without_its_word_and_is_in_no_chain_of_the_next() {
+    let mut world = World::new();
+    let (mut old, mut new) = (Outbox::new(), Outbox::of(NEXT_SENTINEL));
+    let subject = |name: &str| RedScope::Subject(id(name));
+    let red = old.red(&world, &subject("agent"));
+    let terminal = world.latch(red);
+    let red = old.red(&world, &subject("other"));
+    let pending = world.latch(red);
+    world.stop(terminal);
+    let root = old.root;
+    let act = root_act(&world, |a| a.old_outbox_root_optional = Some(root));
+    world.ok(sealed_root_act(&world, &act, ROOT));
+    let live = |world: &World| -> Vec<LatchNumber> {
+        let latches = world.state.authority.latches.keys();
+        latches.copied().collect()
+    };
+    assert_eq!(live(&world), [pending]);
+    // The new one numbers from 1 again; that it repeats itself is no break of the chain before.
+    let first = new.red(&world, &subject("agent"));
+    let ours = world.latch(first.clone());
+    let second = new.red(&world, &subject("gate"));
+    let next = world.latch(second);
+    assert_eq!(world.ok(first), Accepted::Latched(vec![ours]));
+    assert_eq!(live(&world), [pending, ours, next]);
+    // Each ends; the new sentinel acknowledges its own.
+    for latch in [pending, ours] {
+        world.stop(latch);
+    }
+    assert_eq!(live(&world), [ours, next]);
 }
 
 #[test]

@@ -193,16 +193,18 @@ struct Work {
 
 impl Attempts {
     /// Resumes from what was persisted, and asks for the live latches. Records that cannot be
-    /// read are returned; they are no loss.
+    /// read are returned; they are no loss. `epoch` is in force as far as is known: an act of the root
+    /// raises it without publishing it.
     pub fn open<'a>(
         signer: Signer,
+        epoch: AutonomyEpoch,
         stored: impl IntoIterator<Item = &'a [u8]>,
         now: u64,
         out: &mut Vec<Effect>,
     ) -> (Attempts, Vec<Unreadable>) {
         let mut attempts = Attempts {
             signer,
-            epoch: AutonomyEpoch(0),
+            epoch,
             works: BTreeMap::new(),
             ended: LatchNumber(0),
             ended_above: BTreeMap::new(),
@@ -272,7 +274,7 @@ impl Attempts {
         out: &mut Vec<Effect>,
     ) {
         match event.event() {
-            Event::SafetyIntentStored(stored) => self.stored(stored, now, out),
+            Event::SafetyIntentStored(stored) => self.stored(stored, now, draw, out),
             Event::SafetyPrepared(id, capability, _) => {
                 let attempt = capability.safety_intent_digest;
                 self.prepared(capability.latch_epoch, attempt, *id, now, out);
@@ -358,8 +360,15 @@ impl Attempts {
         }
     }
 
-    /// A stored attempt becomes the current one, if it follows from its latch, whoever sent it.
-    fn stored(&mut self, stored: &SafetyActionIntentV1, now: u64, out: &mut Vec<Effect>) {
+    /// A stored attempt becomes the current one, if it follows from its latch, whoever sent it. One under
+    /// another pin is of before an act of the root, and dead: the next one is based on it.
+    fn stored(
+        &mut self,
+        stored: &SafetyActionIntentV1,
+        now: u64,
+        draw: &mut dyn FnMut() -> Digest,
+        out: &mut Vec<Effect>,
+    ) {
         let pin = self.signer.pin;
         let Some(work) = self.works.get_mut(&stored.latch_epoch) else {
             return;
@@ -373,14 +382,21 @@ impl Attempts {
         if known && (!same || record.stage != Stage::Derived) {
             return;
         }
-        if !follows(stored, record, pin) {
+        let is_own = stored.actuator_identity_key_binary_policy_digest == pin;
+        let is_dead = stored.expected_autonomy_epoch < self.epoch;
+        if !follows(stored, record) || !(is_own || is_dead) {
             out.push(Effect::Alarm(Alarm::NotDerived(stored.latch_epoch)));
             return;
         }
-        record.attempt = stored.clone();
         record.stored = Some(stored.clone());
-        record.stage = Stage::Stored;
+        if is_own {
+            record.attempt = stored.clone();
+            record.stage = Stage::Stored;
+        }
         work.progress(now);
+        if !is_own {
+            return self.rebase(stored.latch_epoch, draw, out);
+        }
         out.push(Effect::Persist(Box::new(work.record.clone())));
     }
 
@@ -597,8 +613,9 @@ fn is_older(attempt: &SafetyActionIntentV1, stored: Option<&SafetyActionIntentV1
     stored.is_some_and(|s| attempt.attempt_sequence < s.attempt_sequence)
 }
 
-/// Whether a stored attempt is the one that its latch leads to with its four fields.
-fn follows(attempt: &SafetyActionIntentV1, record: &AttemptV1, pin: Digest) -> bool {
+/// Whether a stored attempt is the one that its latch leads to with its four fields and its actuator.
+fn follows(attempt: &SafetyActionIntentV1, record: &AttemptV1) -> bool {
+    let pin = attempt.actuator_identity_key_binary_policy_digest;
     let rebase = Rebase {
         attempt_sequence: attempt.attempt_sequence,
         rebased_from: attempt.rebased_from_attempt_digest_optional,
@@ -617,7 +634,7 @@ fn check_mandate(
     verifier: &RedVerifier,
     source: Option<&SovereignActionIntentV1>,
 ) -> Result<(), LatchRefused> {
-    let red = verifier.red(envelope)?;
+    let red = verifier.latched(envelope)?;
     let rests_on_it = match red.entry() {
         Some(entry) => {
             receipt.red_verdict_digest == entry.red_verdict_digest()

@@ -94,6 +94,8 @@ pub(crate) struct Machine {
     /// Where the last of them stands; the beginning, if that is not known.
     latched_at: u64,
     watermark: SeenV1,
+    /// Leaves before this one are of a sentinel that the root has replaced.
+    chain_from: u64,
     /// Where the leaves of latches that are not over begin.
     open: BTreeMap<LatchNumber, u64>,
 }
@@ -116,6 +118,7 @@ impl Machine {
             latches: known.map(|known| known.latches).unwrap_or_default(),
             latched_at: 0,
             watermark: known.map_or(NOTHING_SEEN, |known| known.watermark),
+            chain_from: known.map_or(0, |known| known.chain_from),
             open: BTreeMap::new(),
         }
     }
@@ -228,8 +231,7 @@ impl<S: Store> Desk<S> {
         let mut holding = Vec::new();
         machine.hold.handle_latch(event, &mut holding);
         machine.hold.handle_reset(event, &mut holding);
-        let sentinel = &self.verifier.sentinel;
-        machine.hold.handle_root_act(event, sentinel, &mut holding);
+        machine.hold.handle_root_act(event, &mut holding);
         let mut acting = Vec::new();
         let missing = machine.take_in(event, &self.verifier, self.now(), &mut acting);
         self.run(&mut held, holding, acting).await?;
@@ -273,6 +275,7 @@ impl<S: Store> Desk<S> {
             next: open.unwrap_or(next).min(next),
             watermark: machine.watermark,
             latches: machine.latches,
+            chain_from: machine.chain_from,
         };
         let (store, trust) = (self.store.clone(), trust.map(|it| it.kept().clone()));
         let keep = move || store::keep_known(&store, &known, &fresh, trust.as_ref());
@@ -385,7 +388,7 @@ impl Machine {
             Event::RedLatched(..) => return self.latched(event, verifier, now, out),
             Event::RedChained(number, root) => {
                 let (number, root) = (*number, *root);
-                self.advance(SeenV1 { number, root });
+                self.advance(event.index(), SeenV1 { number, root });
             }
             Event::SafetyTerminal(latch, _) => {
                 self.open.remove(latch);
@@ -393,8 +396,9 @@ impl Machine {
             Event::GroundsReset(grounds) => self.reset(grounds),
             Event::RootActed(act, ground, _) => {
                 self.ground(ground);
-                if act.roster.sentinel.key != verifier.sentinel {
+                if act.replaces_sentinel() && event.index() >= self.chain_from {
                     self.watermark = NOTHING_SEEN;
+                    self.chain_from = event.index().saturating_add(1);
                 }
             }
             _ => {}
@@ -404,8 +408,8 @@ impl Machine {
         None
     }
 
-    fn advance(&mut self, to: SeenV1) {
-        if to.number > self.watermark.number {
+    fn advance(&mut self, position: u64, to: SeenV1) {
+        if position >= self.chain_from && to.number > self.watermark.number {
             self.watermark = to;
         }
     }
@@ -447,12 +451,13 @@ impl Machine {
         // Leaves may be read again; the end of the latch, if there is one, comes after this leaf.
         self.open.insert(latch, event.index());
         if *place == ChainPlace::Next {
-            self.advance(SeenV1 {
+            let seen = SeenV1 {
                 number: receipt.sentinel_outbox_epoch,
                 root: receipt.sentinel_outbox_root_digest,
-            });
+            };
+            self.advance(event.index(), seen);
         }
-        let red = verifier.red(envelope).ok();
+        let red = verifier.latched(envelope).ok();
         let source = red.and_then(|red| self.intents.by_digest.get(&red.source()?));
         let Machine { attempts, rng, .. } = self;
         let mut draw = || draw(rng);

@@ -63,7 +63,8 @@ fn wanted(event: &Event) -> Wanted {
         | Event::EpochPublished(..)
         | Event::SafetyTerminal(..)
         | Event::OutboxAcknowledged(..)
-        | Event::GroundsReset(..) => Wanted::Proof,
+        | Event::GroundsReset(..)
+        | Event::RootActed(..) => Wanted::Proof,
         _ => Wanted::No,
     }
 }

@@ -55,7 +55,7 @@ pub enum Cause {
     /// Two signed REDs cannot stand in one chain, or one cannot be read.
     #[n(4)]
     Fork(#[n(0)] OutboxEpoch),
-    /// The stored state was absent or unreadable, or there was too much to keep apart.
+    /// The stored state was absent, unreadable or of a sentinel before, or there was too much to keep apart.
     #[n(5)]
     NoMemory,
 }
@@ -104,6 +104,9 @@ struct HoldStateV1 {
     narrowed_at_size: u64,
     #[n(4)]
     early: BTreeMap<OutboxEpoch, EarlyV1>,
+    /// Whose chain it is.
+    #[n(5)]
+    sentinel: PublicKey,
 }
 
 /// A RED whose predecessors have not arrived.
@@ -212,15 +215,18 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// HOLD from the stored bytes. Whatever cannot be read, a fresh install included, is HOLD
-    /// everything.
-    pub fn load(stored: Option<&[u8]>) -> Hold {
-        let state = stored.and_then(read).unwrap_or_else(|| HoldStateV1 {
+    /// HOLD from the stored bytes, under the sentinel in force. Whatever cannot be read, a fresh install
+    /// included, is HOLD everything; so is what was seen of a sentinel that the root has replaced since.
+    pub fn load(stored: Option<&[u8]>, sentinel: PublicKey) -> Hold {
+        let known = stored.and_then(read);
+        let state = known.filter(|state| state.sentinel == sentinel);
+        let state = state.unwrap_or_else(|| HoldStateV1 {
             seen: NOTHING_SEEN,
             roots: BTreeMap::new(),
             held: vec![everything(Cause::NoMemory)],
             narrowed_at_size: 0,
             early: BTreeMap::new(),
+            sentinel,
         });
         Hold {
             held: state.held.iter().cloned().collect(),
@@ -281,27 +287,13 @@ impl Hold {
         self.store(out);
     }
 
-    /// Holds what an act of the root freezes. If it replaces the sentinel, a new chain begins: whatever is
-    /// still held for the old one is held by this ground from here on.
-    pub fn handle_root_act(
-        &mut self,
-        event: &ProvenEvent,
-        sentinel: &PublicKey,
-        out: &mut Vec<Effect>,
-    ) {
-        let Event::RootActed(act, ground, _) = event.event() else {
+    /// Holds what an act of the root freezes. If it replaces the sentinel, the next start begins with HOLD
+    /// everything.
+    pub fn handle_root_act(&mut self, event: &ProvenEvent, out: &mut Vec<Effect>) {
+        let Event::RootActed(_, ground, _) = event.event() else {
             return;
         };
         self.hold_ground(ground);
-        if act.roster.sentinel.key != *sentinel {
-            let of_chain =
-                |h: &HeldV1| matches!(h.cause, Cause::Red(_) | Cause::Gap(_) | Cause::Fork(_));
-            self.held.retain(|h| !of_chain(h));
-            self.state.seen = NOTHING_SEEN;
-            self.state.roots.clear();
-            self.state.early.clear();
-            self.heard = None;
-        }
         self.store(out);
     }
 

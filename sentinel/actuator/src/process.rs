@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!   the roster's actuator? ─▶ HOLD and attempts read ─▶ RED line, hold line ─▶ repeats, journal
+//!     └─ not yet: the journal is followed until an act of the root names it
 //! ```
 //!
-//! Nodes are not waited for. Until a majority of them has shown every live ground, HOLD is what was stored,
+//! Nodes are not waited for, but by one that replaces another: it asks them first whether the root has named
+//! it. Until a majority of them has shown every live ground, HOLD is what was stored,
 //! and without a readable store it is everything.
 
 use std::collections::BTreeMap;
@@ -14,8 +16,8 @@ use std::sync::{Arc, RwLock};
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
-use redlatch_link::diagnostics::{Readiness, Registry};
-use redlatch_link::follow::{Follower, Trust};
+use redlatch_link::diagnostics::{Condition, Readiness, Registry};
+use redlatch_link::follow::{Follower, Trust, until_named};
 use redlatch_link::store::Store;
 use redlatch_link::transport::{
     self, Credentials, Dialer, Limits, Listener, Routes, TransportError,
@@ -23,7 +25,7 @@ use redlatch_link::transport::{
 use redlatch_link::world::{self, JoinHandle, Monotonic};
 use redlatch_link::{PeerIdentity, Role};
 use redlatch_types::policy::Policy;
-use redlatch_types::records::GenesisV1;
+use redlatch_types::records::{GenesisV1, RosterV1};
 use redlatch_types::{Envelope, Signed, SigningKey};
 use tokio::sync::{Mutex, Notify, watch};
 
@@ -90,16 +92,17 @@ impl ActuatorProcess {
         );
         let mut parts = parts;
         let genesis = own_genesis(&parts)?;
+        let begun = begin(&mut parts, &genesis, &grounds).await?;
         let own = &parts.credentials;
         let red = Listener::bind(parts.red_line, own, &RED_CALLERS, red_limits()).await?;
         let hold = Listener::bind(parts.hold_line, own, &HOLD_CALLERS, Limits::default()).await?;
         let (red_line, hold_line) = (red.address(), hold.address());
         let organism = genesis.organism_id();
-        let sentinel = genesis.roster.sentinel.name.as_str();
+        let sentinel = begun.trust.in_force().roster.sentinel.name.as_str();
         let sentinel = PeerIdentity::new(organism, Role::Sentinel, sentinel)
             .map_err(|_| StartFailure::setting("genesis", "the sentinel's name is none"))?;
         let reader_rng = fork(&mut parts.rng);
-        let (desk, follower) = assemble(parts, &genesis).await?;
+        let (desk, follower) = assemble(parts, begun).await?;
         let (stop, stopped) = watch::channel(false);
         let routes = Routes::new().service(RedService::server(Arc::clone(&desk), sentinel));
         let red_server = world::spawn(transport::serve(red, routes, until(stopped.clone())));
@@ -168,7 +171,7 @@ async fn until(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// The genesis, if certificate and key are those of its actuator.
+/// The genesis, if certificate and policy are of its organism.
 fn own_genesis<S>(parts: &ActuatorParts<S>) -> Result<GenesisV1, StartFailure> {
     let not_signed = || StartFailure::NotAGenesis {
         path: "genesis".into(),
@@ -190,31 +193,61 @@ fn own_genesis<S>(parts: &ActuatorParts<S>) -> Result<GenesisV1, StartFailure> {
     if parts.policy.origin().organism != genesis.organism_id() {
         return Err(StartFailure::OtherPolicy);
     }
-    let actuator = &genesis.roster.actuator;
-    if identity.role != Role::Actuator || identity.name != actuator.name.as_str() {
+    if identity.role != Role::Actuator {
         return Err(StartFailure::NotTheActuator(identity.short()));
     }
-    if parts.key.public_key() != actuator.key {
-        return Err(StartFailure::WrongKey);
-    }
     Ok(genesis.clone())
+}
+
+/// What an actuator begins with: its store, and whom it believes.
+struct Begun {
+    stored: Stored,
+    trust: Trust,
+}
+
+/// Reads the store and finds the roster that names this actuator.
+async fn begin<S: Store>(
+    parts: &mut ActuatorParts<S>,
+    genesis: &GenesisV1,
+    grounds: &Condition,
+) -> Result<Begun, StartFailure> {
+    let store = parts.store.clone();
+    let stored = world::blocking(move || store::stored(&store)).await?;
+    let trust = Trust::resume(parts.policy.clone(), genesis, stored.trust.clone())
+        .map_err(|error| StartFailure::setting("policy", error.to_string()))?;
+    let dialer = Dialer::new(parts.credentials.clone());
+    let next = trust.in_force().next;
+    let mut follower = Follower::new(&dialer, &parts.nodes, trust, next)?;
+    let own = parts.key.public_key();
+    let is_own = |roster: &RosterV1| roster.actuator.key == own;
+    if !is_own(&follower.trust().in_force().roster) {
+        grounds.unmet(
+            "no roster that is known here names this key; the nodes are asked for a later one",
+        );
+        if !until_named(&mut follower, is_own, &mut parts.rng).await {
+            return Err(StartFailure::WrongKey);
+        }
+    }
+    let trust = follower.trust().clone();
+    let identity = parts.credentials.identity();
+    if identity.name != trust.in_force().roster.actuator.name.as_str() {
+        return Err(StartFailure::NotTheActuator(identity.short()));
+    }
+    let (store, kept) = (parts.store.clone(), trust.kept().clone());
+    world::blocking(move || store::keep_trust(&store, &kept)).await?;
+    Ok(Begun { stored, trust })
 }
 
 /// HOLD and attempts from the store, all beside them, and the reader of the journal.
 async fn assemble<S: Store>(
     parts: ActuatorParts<S>,
-    genesis: &GenesisV1,
+    begun: Begun,
 ) -> Result<(Arc<Desk<S>>, Follower), StartFailure> {
+    let Begun { stored, trust } = begun;
     let dialer = Dialer::new(parts.credentials.clone());
-    let store = parts.store.clone();
-    let stored = world::blocking(move || store::stored(&store)).await?;
     let next = stored.known.map_or(0, |known| known.next);
-    let trust = Trust::resume(parts.policy, genesis, stored.trust.clone())
-        .map_err(|error| StartFailure::setting("policy", error.to_string()))?;
-    let (scope, roster) = (trust.scope(), trust.in_force().roster.clone());
-    if parts.key.public_key() != roster.actuator.key {
-        return Err(StartFailure::WrongKey);
-    }
+    let in_force = trust.in_force().clone();
+    let (scope, roster) = (trust.scope(), in_force.roster);
     let follower = Follower::new(&dialer, &parts.nodes, trust, next)?;
     let signer = Signer {
         scope,
@@ -222,17 +255,26 @@ async fn assemble<S: Store>(
         pin: roster.actuator.pin_digest(),
     };
     let mut effects = Vec::new();
-    let machine = machine(stored, signer, parts.rng, &mut effects);
+    let verifier = RedVerifier {
+        scope,
+        sentinel: roster.sentinel.key,
+        former: in_force.former_sentinels,
+    };
+    let attempts = stored.attempts.iter().map(Vec::as_slice);
+    let (attempts, unreadable) =
+        Attempts::open(signer, in_force.autonomy_epoch, attempts, 0, &mut effects);
+    for error in unreadable {
+        tracing::warn!(%error, "the journal leads to it again");
+    }
+    let hold = Hold::load(stored.hold.as_deref(), verifier.sentinel);
+    let machine = Machine::new(hold, attempts, parts.rng, stored.grounds, stored.known);
     let metrics = ActuatorMetrics::new(&parts.metrics, machine.at_work());
     machine.show(&metrics);
     let desk = Arc::new(Desk {
         store: parts.store,
         scope,
         key: parts.key,
-        verifier: RedVerifier {
-            scope,
-            sentinel: roster.sentinel.key,
-        },
+        verifier,
         nodes: RwLock::new(follower.nodes().clone()),
         alarm: Alarm::new(),
         metrics,
@@ -245,21 +287,6 @@ async fn assemble<S: Store>(
         return Err(StartFailure::Fatal(desk.alarm.raised().await));
     }
     Ok((desk, follower))
-}
-
-fn machine(
-    stored: Stored,
-    signer: Signer,
-    rng: ChaCha20Rng,
-    effects: &mut Vec<crate::attempts::Effect>,
-) -> Machine {
-    let attempts = stored.attempts.iter().map(Vec::as_slice);
-    let (attempts, unreadable) = Attempts::open(signer, attempts, 0, effects);
-    for error in unreadable {
-        tracing::warn!(%error, "the journal leads to it again");
-    }
-    let hold = Hold::load(stored.hold.as_deref());
-    Machine::new(hold, attempts, rng, stored.grounds, stored.known)
 }
 
 /// An independent generator.

@@ -116,10 +116,10 @@ impl Fails for StartFailure {
             F::WrongOrganism { .. } | F::OtherPolicy => {
                 "genesis, policy and certificate must be those of one organism"
             }
-            F::NotTheActuator(_) => {
-                "give it the certificate of the actuator that the genesis names"
+            F::NotTheActuator(_) => "give it the certificate of the actuator that the roster names",
+            F::WrongKey => {
+                "keys.actuator must be the key that the genesis names, or the last act of the root"
             }
-            F::WrongKey => "keys.actuator must be the key that the genesis names for the actuator",
             _ => return None,
         };
         Some(hint.to_owned())

@@ -48,6 +48,9 @@ pub struct KnownV1 {
     /// Every latch up to here was taken in.
     #[n(2)]
     pub latches: LatchNumber,
+    /// Leaves before this one are of a sentinel that the root has replaced: their REDs are in another chain.
+    #[n(3)]
+    pub chain_from: u64,
 }
 
 /// Everything, as it was found.
@@ -110,6 +113,11 @@ fn pairs<S: Store>(store: &S, table: Table) -> Result<Vec<Pair>, StoreError> {
             _ => return Ok(pairs),
         }
     }
+}
+
+/// Remembers whom to believe.
+pub(crate) fn keep_trust<S: Store>(store: &S, trust: &TrustV1) -> Result<(), KeptError> {
+    Ok(store.put(JOURNAL, TRUST, &trust.to_canonical())?)
 }
 
 fn key(latch: LatchNumber) -> [u8; 8] {

@@ -30,12 +30,14 @@ pub enum NotAuthentic {
 }
 
 /// Knows the one sentinel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedVerifier {
     /// The organism and its epoch in force.
     pub scope: Scope,
     /// The pinned key of the sentinel.
     pub sentinel: PublicKey,
+    /// Those that the root has replaced. What they say is not heard; what was latched of it is ended.
+    pub former: Vec<PublicKey>,
 }
 
 /// A RED of the pinned sentinel. Only [`RedVerifier::red`] makes one.
@@ -66,6 +68,28 @@ impl RedVerifier {
             entry: entry.filter(SentinelRedOutboxV1::root_holds),
             in_epoch: envelope.scope.organism_epoch == self.scope.organism_epoch,
         })
+    }
+
+    /// Checks the RED of a proven latch. The root may have acted since it was latched: it may be of a sentinel
+    /// before, and is read as it was in the epoch in which it was signed.
+    ///
+    /// # Errors
+    /// [`NotAuthentic`]; no attempt is made for it.
+    pub fn latched(&self, envelope: &Envelope) -> Result<AuthenticRed, NotAuthentic> {
+        let then = RedVerifier {
+            scope: Scope {
+                organism_epoch: envelope.scope.organism_epoch,
+                ..self.scope
+            },
+            sentinel: envelope.key,
+            former: Vec::new(),
+        };
+        let known = envelope.key == self.sentinel || self.former.contains(&envelope.key);
+        if known {
+            then.red(envelope)
+        } else {
+            self.red(envelope)
+        }
     }
 
     /// Checks a beat. Beats of another organism epoch count for nothing: they permit.

@@ -387,6 +387,95 @@ fn a_latch_is_begun_only_if_it_says_what_its_red_says() {
     ));
 }
 
+/// Latched for a sentinel, begun by an actuator, and then the root replaces both: who comes next ends it
+/// (M1-I35), though their RED line is not theirs and the attempt under way has another's pin.
+#[test]
+fn a_stop_under_way_is_ended_by_the_actuator_that_the_root_names() {
+    let (mut world, _, latch, mut before) = latched();
+    before.event(&last(&world), None);
+    turn(&mut world, &mut before).unwrap();
+    let old = world.governance().roster.sentinel.key;
+    let root = world.state.authority.outbox.root;
+    let act = journal::root_act(&world, |act| {
+        act.roster.actuator.key = key(71).public_key();
+        act.kernel.safety_actuator_identity_binary_policy_digest = act.roster.actuator.pin_digest();
+        act.old_outbox_root_optional = root;
+    });
+    world.ok(journal::sealed_root_act(&world, &act, journal::ROOT));
+    let red = world.events.iter().find_map(|event| match event {
+        Event::RedLatched(_, _, _, envelope) => Some(envelope.clone()),
+        _ => None,
+    });
+    let mut next = Actuator::begun(&world, 71, vec![old]);
+    assert!(
+        next.verifier.red(&red.unwrap()).is_err(),
+        "its RED line is not theirs"
+    );
+    for event in world.events.clone() {
+        next.event(&event, None);
+    }
+    assert_eq!(next.alarms, []);
+    let stored = work(&next).stored.expect("the attempt of the one before");
+    next.submitted.clear();
+    next.timeout();
+    turn(&mut world, &mut next).unwrap();
+    let ours = work(&next).attempt;
+    assert_eq!(
+        ours.rebased_from_attempt_digest_optional,
+        Some(stored.digest())
+    );
+    assert_eq!(ours.actuator_identity_key_binary_policy_digest, next.pin);
+    finish(&mut world, &mut next);
+    assert!(
+        !world.state.authority.latches.contains_key(&latch),
+        "nobody acknowledges it"
+    );
+    // Whoever was never a sentinel here is not believed in a latch either.
+    let mut stranger = Actuator::begun(&world, 71, Vec::new());
+    let latched = world.events.iter().find(|it| it.word() == "red_latched");
+    let begun = stranger.attempts.handle_latch(
+        &prove(world.scope(), latched.unwrap()),
+        &stranger.verifier,
+        None,
+        0,
+        &mut || digest("draw"),
+        &mut Vec::new(),
+    );
+    assert!(matches!(begun, Err(LatchRefused::NotAuthentic(_))));
+}
+
+/// An act that replaces nobody raises the epochs all the same: the RED is of an epoch before.
+#[test]
+fn a_stop_under_way_is_ended_after_an_act_that_replaces_nobody() {
+    let (mut world, _, latch, mut actuator) = latched();
+    actuator.event(&last(&world), None);
+    turn(&mut world, &mut actuator).unwrap();
+    let act = journal::root_act(&world, |act| {
+        act.roster.sentinel = world.governance().roster.sentinel;
+        act.kernel.sentinel_identity_binary_policy_digest = act.roster.sentinel.pin_digest();
+        act.old_outbox_root_optional = None;
+    });
+    world.ok(journal::sealed_root_act(&world, &act, journal::ROOT));
+    // With its memory, and without.
+    let governance = world.governance();
+    actuator.epoch = governance.epoch.autonomy_epoch;
+    actuator.verifier.scope = world.scope();
+    actuator.restart();
+    while actuator.attempts.works().next().is_some() {
+        while actuator.submitted.is_empty() {
+            actuator.timeout();
+        }
+        // The dead attempt is refused first.
+        let _ = turn(&mut world, &mut actuator);
+    }
+    let state = world.state.authority.latches[&latch].state;
+    assert!(format!("{state:?}").starts_with("Terminal"));
+    let mut afresh = Actuator::begun(&world, ACTUATOR, Vec::new());
+    let latched = world.events.iter().find(|it| it.word() == "red_latched");
+    afresh.event(&latched.unwrap().clone(), None);
+    assert_eq!(work(&afresh).latch.latch_epoch, latch);
+}
+
 #[test]
 fn many_latches_are_worked_on_one_at_a_time_and_a_stuck_one_holds_nobody_up() {
     let mut world = World::new();

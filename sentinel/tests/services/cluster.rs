@@ -155,7 +155,8 @@ impl Cluster {
         self.lock().world.leaves.len() as u64
     }
 
-    /// How often a node was brought this kind of command.
+    /// How often a node was brought this kind of command, or was asked for leaves when there were none more
+    /// (`read out`).
     pub(crate) fn brought(&self, kind: &'static str, node: u8) -> usize {
         let shared = self.lock();
         shared.brought.get(&(kind, node)).copied().unwrap_or(0)
@@ -318,13 +319,10 @@ impl Authority for Node {
         &self,
         request: Request<v1::StatusRequest>,
     ) -> Result<Response<v1::StatusResponse>, Status> {
-        let asking = match self.up(&request)? {
-            Role::Actuator => "status",
-            _ => "asked",
-        };
-        let mut shared = self.cluster.lock();
-        *shared.brought.entry((asking, self.node)).or_default() += 1;
-        drop(shared);
+        if self.up(&request)? == Role::Actuator {
+            let mut shared = self.cluster.lock();
+            *shared.brought.entry(("status", self.node)).or_default() += 1;
+        }
         let status = self.status(request.get_ref());
         let scope = self.cluster.lock().genesis.scope();
         let signed = Envelope::seal(scope, &key(120 + self.node), &status);
@@ -380,7 +378,10 @@ impl Authority for Node {
     ) -> Result<Response<Self::JournalStream>, Status> {
         self.up(&request)?;
         let from = request.get_ref().from;
-        let shared = self.cluster.lock();
+        let mut shared = self.cluster.lock();
+        if from >= shared.world.leaves.len() as u64 {
+            *shared.brought.entry(("read out", self.node)).or_default() += 1;
+        }
         let genesis = &shared.world.leaves[0];
         let masking = shared.masking.iter().filter(|(it, _)| *it == self.node);
         let masked: Vec<_> = masking

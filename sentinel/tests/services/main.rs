@@ -15,6 +15,7 @@ mod follow;
 mod identities;
 mod line;
 mod parties;
+mod replaced;
 mod reset;
 mod stop;
 mod trust;

@@ -56,6 +56,9 @@ pub(crate) struct Parties {
     pub(crate) nodes: BTreeMap<String, String>,
     pub(crate) sentinel_disk: SimDisk,
     pub(crate) actuator_disk: SimDisk,
+    /// Under which keys both start.
+    pub(crate) sentinel_key: u8,
+    pub(crate) actuator_key: u8,
     pub(crate) red_line: SocketAddr,
     pub(crate) hold_line: SocketAddr,
     pub(crate) service: SocketAddr,
@@ -79,6 +82,8 @@ impl Parties {
             nodes,
             sentinel_disk: SimDisk::new(),
             actuator_disk: SimDisk::new(),
+            sentinel_key: SENTINEL,
+            actuator_key: ACTUATOR,
             red_line: free(),
             hold_line: free(),
             service: free(),
@@ -109,12 +114,19 @@ impl Parties {
     }
 
     pub(crate) async fn sentinel_of(&mut self, config: RulesConfig) -> (Running, Readiness) {
+        self.try_sentinel(config).await.unwrap()
+    }
+
+    pub(crate) async fn try_sentinel(
+        &mut self,
+        config: RulesConfig,
+    ) -> Result<(Running, Readiness), redlatch_sentinel::StartFailure> {
         let readiness = Readiness::new();
         let parts = SentinelParts {
             store: self.sentinel_disk.open().unwrap(),
             genesis: self.genesis(),
             policy: policy(self.scope()),
-            key: key(SENTINEL),
+            key: key(self.sentinel_key),
             rules: rules(&config).unwrap(),
             verdict_ttl_ms: config.verdict_ttl_ms,
             credentials: self.identities.credentials(Role::Sentinel, "sentinel"),
@@ -125,22 +137,28 @@ impl Parties {
             metrics: Registry::new(),
             readiness: readiness.clone(),
         };
-        let process = SentinelProcess::start(parts).await.unwrap();
+        let process = SentinelProcess::start(parts).await?;
         let (stop, stopped) = oneshot::channel();
         let ended = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
             word(process.run(stopped).await)
         });
-        (Running { stop, ended }, readiness)
+        Ok((Running { stop, ended }, readiness))
     }
 
     pub(crate) async fn actuator(&mut self) -> (Running, Readiness) {
+        self.try_actuator().await.unwrap()
+    }
+
+    pub(crate) async fn try_actuator(
+        &mut self,
+    ) -> Result<(Running, Readiness), redlatch_actuator::StartFailure> {
         let readiness = Readiness::new();
         let parts = ActuatorParts {
             store: self.actuator_disk.open().unwrap(),
             genesis: self.genesis(),
             policy: policy(self.scope()),
-            key: key(ACTUATOR),
+            key: key(self.actuator_key),
             credentials: self.identities.credentials(Role::Actuator, "actuator"),
             red_line: self.red_line,
             hold_line: self.hold_line,
@@ -149,13 +167,13 @@ impl Parties {
             metrics: Registry::new(),
             readiness: readiness.clone(),
         };
-        let process = ActuatorProcess::start(parts).await.unwrap();
+        let process = ActuatorProcess::start(parts).await?;
         let (stop, stopped) = oneshot::channel();
         let ended = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
             word(process.run(stopped).await)
         });
-        (Running { stop, ended }, readiness)
+        Ok((Running { stop, ended }, readiness))
     }
 
     pub(crate) fn ask_sentinel(&self, role: Role, name: &str) -> Sentinel {
@@ -192,7 +210,8 @@ impl Parties {
     }
 
     pub(crate) async fn raise(&self, n: u8, scope: RedScope) -> Result<v1::RaiseResponse, Status> {
-        let order = Envelope::seal(self.scope(), &key(OPERATOR), &self.order(n, scope));
+        let in_force = self.cluster.world(|world| world.scope());
+        let order = Envelope::seal(in_force, &key(OPERATOR), &self.order(n, scope));
         self.raise_bytes(order.to_canonical()).await
     }
 
@@ -209,7 +228,7 @@ impl Parties {
             .evaluate(v1::EvaluateRequest { freeze_receipt })
             .await?;
         let envelope = Envelope::from_canonical(&answer.get_ref().verdict_envelope).unwrap();
-        assert_eq!(envelope.key, key(SENTINEL).public_key());
+        assert_eq!(envelope.key, key(self.sentinel_key).public_key());
         Ok(envelope
             .open::<SentinelVerdictV1>()
             .unwrap()
@@ -226,7 +245,7 @@ impl Parties {
         };
         let answer = line.permit(request).await?;
         let envelope = Envelope::from_canonical(&answer.get_ref().permit_beat).unwrap();
-        assert_eq!(envelope.key, key(ACTUATOR).public_key());
+        assert_eq!(envelope.key, key(self.actuator_key).public_key());
         let beat = envelope.open::<PermitBeatV1>().unwrap().record().clone();
         assert_eq!(beat.nonce, nonce);
         Ok(beat)

@@ -11,8 +11,8 @@ use rand_core::RngCore;
 use redlatch_journal::development::authenticator::{SoftAssertion, SoftAuthenticator};
 use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::file::{self, Access};
-use redlatch_types::records::{ActionClass, AttestationClass, HumanKeyV1, Text};
-use redlatch_types::{Bytes, Digest, SubjectId};
+use redlatch_types::records::HumanKeyV1;
+use redlatch_types::{Digest, SubjectId};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -62,24 +62,9 @@ pub(crate) fn create(
         counter: 0,
     };
     file::create_file(file, print(&stored)?.as_bytes(), Access::Private)?;
-    let key = authenticator
-        .public_key()
-        .map_err(|error| broken(file, &error))?;
-    Ok(HumanKeyV1 {
-        subject_id: person,
-        credential_id: Bytes(credential_id),
-        public_key: Bytes(key.to_cose()),
-        platform: Text::lossy("development"),
-        attestation_class: AttestationClass::Software,
-        app_host_identity: Text::lossy("redlatch approve"),
-        enrollment_evidence: Digest::of(b"drawn on this disk"),
-        scopes: ActionClass::ALL.to_vec(),
-        created_at: 0,
-        rotated_at_optional: None,
-        revoked_at_optional: None,
-        counter: 0,
-        backup_eligible: false,
-    })
+    authenticator
+        .enrolled(person, 0)
+        .map_err(|error| broken(file, &error))
 }
 
 /// The person whose authenticator this is, and the id of its credential.
@@ -168,6 +153,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use redlatch_link::world;
+
+    use redlatch_types::records::AttestationClass;
 
     use super::*;
 

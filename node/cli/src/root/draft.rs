@@ -29,6 +29,12 @@ pub(super) struct Changes {
     /// Digest of the policy of verified boot.
     #[arg(long, value_name = "HEX")]
     verified_boot: Option<Digest>,
+    /// The signing key of the sentinel that replaces the one in force.
+    #[arg(long, value_name = "HEX", value_parser = key)]
+    sentinel_key: Option<PublicKey>,
+    /// The signing key of the actuator that replaces the one in force.
+    #[arg(long, value_name = "HEX", value_parser = key)]
+    actuator_key: Option<PublicKey>,
     /// Digest of the list of builds that the sentinel may run.
     #[arg(long, value_name = "HEX")]
     sentinel_builds: Option<Digest>,
@@ -85,12 +91,15 @@ impl Changes {
         if kernel == in_force.kernel && same == in_force.roster {
             return Err(usage("nothing would change").hint("redlatch root draft --help"));
         }
+        let replaced = roster.sentinel.key != in_force.roster.sentinel.key;
         Ok(RootActV1 {
             number: in_force.root_acts.saturating_add(1),
             previous_kernel_digest: in_force.kernel.digest(),
             kernel,
             roster,
-            old_outbox_root_optional: None,
+            // A sentinel that has never said RED has an empty chain.
+            old_outbox_root_optional: replaced
+                .then(|| in_force.outbox_root.unwrap_or(Digest::ZERO)),
             reason,
         })
     }
@@ -98,17 +107,23 @@ impl Changes {
     fn roster(&self, now: &RosterV1) -> Result<RosterV1, Failure> {
         let mut next = now.clone();
         next.roster_epoch = now.roster_epoch.next();
-        let party = |it: &mut PinnedParty, builds: Option<Digest>, policy: Option<Digest>| {
+        let party = |it: &mut PinnedParty,
+                     key: Option<PublicKey>,
+                     builds: Option<Digest>,
+                     policy: Option<Digest>| {
+            it.key = key.unwrap_or(it.key);
             it.builds_digest = builds.unwrap_or(it.builds_digest);
             it.policy_digest = policy.unwrap_or(it.policy_digest);
         };
         party(
             &mut next.sentinel,
+            self.sentinel_key,
             self.sentinel_builds,
             self.sentinel_policy,
         );
         party(
             &mut next.actuator,
+            self.actuator_key,
             self.actuator_builds,
             self.actuator_policy,
         );

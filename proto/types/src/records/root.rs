@@ -35,6 +35,14 @@ pub struct RootActV1 {
     pub reason: Text,
 }
 
+impl RootActV1 {
+    /// Whether it replaces the sentinel, and so begins another chain of REDs. The journal takes no act of which
+    /// this is not true exactly if it names another key.
+    pub fn replaces_sentinel(&self) -> bool {
+        self.old_outbox_root_optional.is_some()
+    }
+}
+
 /// A node says which feature level its build supports. Signed with its record key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(map)]

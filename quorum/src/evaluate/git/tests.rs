@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use redlatch_types::records::{GateFindingsV1, GateReceiptV1, GateVerdict, Text};
-use redlatch_types::{Canonical, Digest, Envelope, SigningKey};
+use redlatch_types::{Canonical, Digest, Envelope, Scope, SigningKey};
 
 use super::*;
 use crate::evaluate::evidence::EvidenceEvaluator;
@@ -315,7 +315,7 @@ async fn judge_evidence(world: &World, new: &str, files: &[Vec<u8>]) -> Report {
     let digests: Vec<Digest> = files.iter().map(|bytes| Digest::of(bytes)).collect();
     let intent = land_intent(&[], &hex::decode(new).expect("hex"), digests);
     let runners = BTreeSet::from([key(7).public_key()]);
-    let evaluator = EvidenceEvaluator::new(world.quarantine(), scope(), runners, 1);
+    let evaluator = EvidenceEvaluator::new(world.quarantine(), scope().organism_id, runners, 1);
     evaluator.evaluate(&intent).await.expect("looked")
 }
 
@@ -340,6 +340,13 @@ async fn evidence_is_a_passed_receipt_for_this_commit_by_a_configured_runner() {
         it.verdict_and_findings.verdict = GateVerdict::Failed;
     });
     let stranger = receipt(&new, &key(8), |_| {});
+    let signed = Envelope::from_canonical(&good).expect("a record");
+    let signed = signed.open::<GateReceiptV1>().expect("signed");
+    let next = Scope {
+        organism_epoch: scope().organism_epoch + 1,
+        ..scope()
+    };
+    let other_epoch = Envelope::seal(next, &key(7), signed.record());
     let unsigned = b"passed, honestly".to_vec();
     let mut altered = good.clone();
     *altered.last_mut().expect("bytes") ^= 1;
@@ -351,6 +358,7 @@ async fn evidence_is_a_passed_receipt_for_this_commit_by_a_configured_runner() {
             stranger,
             "0 passed gate receipts by configured runners; 1 are needed",
         ),
+        (other_epoch.to_canonical(), "for another organism or epoch"),
         (unsigned, "it is no signed record"),
         (altered, "does not hold"),
     ] {

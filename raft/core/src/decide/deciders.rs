@@ -1,7 +1,7 @@
 //! Whether persons could still decide after a change: what nobody can propose or decide could never
 //! be amended or reset (M1-L13, FAULTS 66).
 //!
-//! Asked of every change that could take the last way out: an amendment, a revocation or rotation
+//! Asked of a genesis and of every change that could take the last way out: an amendment, a revocation or rotation
 //! of a subject, a revocation of a key, an act of the root.
 
 use std::collections::BTreeSet;

@@ -12,10 +12,13 @@ use redlatch_types::{
     AutonomyEpoch, Canonical, ConstitutionEpoch, Digest, PublicKey, Refusal, Signed,
 };
 
+use super::deciders::After;
 use super::fence::{Target, fence};
 use super::payload::key_is_well_formed;
 use super::{Decision, governance, in_scope, roster, terms};
 use crate::authority::Authority;
+use crate::evolve::evolve;
+use crate::planted::Bug;
 use crate::registry::FEATURE_LEVEL;
 
 /// The first command of a journal, accepted once (DESIGN §9).
@@ -31,6 +34,12 @@ pub(super) fn bootstrap(state: &Authority, genesis: &Signed<GenesisV1>) -> Decis
     }
     check(record).ok_or(Refusal::BadGenesis)?;
     let event = Event::Bootstrapped(Box::new(record.clone()), genesis.envelope().clone());
+    let mut born = state.clone();
+    evolve(&mut born, &event);
+    let can_be_governed = After::unchanged(governance(&born)?).can_be_governed();
+    if !can_be_governed && !Bug::NobodyLeft.planted() {
+        return Err(Refusal::BadGenesis);
+    }
     Ok((vec![event], Accepted::Bootstrapped))
 }
 

@@ -12,7 +12,7 @@ use redlatch_types::{Digest, GroundNumber, LatchNumber, OutboxEpoch, Refusal, Si
 
 use super::{Decision, governance, signed_by};
 use crate::admit::RedEntry;
-use crate::authority::{Authority, Governance, LatchState};
+use crate::authority::{Authority, Governance, Latch, LatchState};
 use crate::evolve::evolve;
 use crate::planted::Bug;
 
@@ -66,9 +66,7 @@ fn latch_one(
         };
     };
     // The root covers the number, and admission has seen that it does.
-    let known = state
-        .latches
-        .values()
+    let known = of_this_chain(state)
         .find(|l| l.receipt.sentinel_outbox_root_digest == entry.signed_outbox_root_digest);
     let known = known.map(|l| l.receipt.latch_epoch);
     match place(state, entry) {
@@ -120,6 +118,13 @@ enum Place {
     Broken,
 }
 
+/// Live latches of the sentinel in force: one before it has numbered its entries as well.
+fn of_this_chain(state: &Authority) -> impl Iterator<Item = &Latch> {
+    let before = state.outbox.begins_after;
+    let latches = state.latches.values();
+    latches.filter(move |l| l.receipt.latch_epoch > before)
+}
+
 /// Where an entry stands relative to the watermark (M1-I32).
 fn place(state: &Authority, entry: &SentinelRedOutboxV1) -> Place {
     let outbox = &state.outbox;
@@ -152,10 +157,7 @@ fn place(state: &Authority, entry: &SentinelRedOutboxV1) -> Place {
             Place::Broken
         };
     }
-    let live = state
-        .latches
-        .values()
-        .find(|l| l.receipt.sentinel_outbox_epoch == number);
+    let live = of_this_chain(state).find(|l| l.receipt.sentinel_outbox_epoch == number);
     match live {
         Some(l) if l.receipt.sentinel_outbox_root_digest != entry.signed_outbox_root_digest => {
             Place::Broken

@@ -7,7 +7,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use p256::ecdsa::signature::Signer as _;
-use redlatch_types::{Digest, SigningKey};
+use redlatch_types::records::{ActionClass, AttestationClass, HumanKeyV1, Text};
+use redlatch_types::{Bytes, Digest, SigningKey, SubjectId};
 
 use crate::webauthn::{Assertion, BadCredentialKey, CredentialKey};
 
@@ -85,6 +86,32 @@ impl SoftAuthenticator {
             secret: Secret::EdDsa(SigningKey::from_seed(seed)),
             counter,
         }
+    }
+
+    /// The record that enrols it for a person, for every action.
+    ///
+    /// # Errors
+    /// [`BadCredentialKey`] if the public half is no point.
+    pub fn enrolled(
+        &self,
+        person: SubjectId,
+        created_at: u64,
+    ) -> Result<HumanKeyV1, BadCredentialKey> {
+        Ok(HumanKeyV1 {
+            subject_id: person,
+            credential_id: Bytes(self.credential_id.clone()),
+            public_key: Bytes(self.public_key()?.to_cose()),
+            platform: Text::lossy("development"),
+            attestation_class: AttestationClass::Software,
+            app_host_identity: Text::lossy("an authenticator in a file"),
+            enrollment_evidence: Digest::of(b"made of software"),
+            scopes: ActionClass::ALL.to_vec(),
+            created_at,
+            rotated_at_optional: None,
+            revoked_at_optional: None,
+            counter: self.counter,
+            backup_eligible: false,
+        })
     }
 
     /// The id of the credential.

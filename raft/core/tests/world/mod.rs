@@ -121,21 +121,12 @@ pub fn authenticator(person: u8) -> SoftAuthenticator {
     SoftAuthenticator::es256(&[person + 100; 32], id, 0).expect("a good scalar")
 }
 pub fn human_key(name: &str, person: u8) -> HumanKeyV1 {
-    let authenticator = authenticator(person);
+    let enrolled = authenticator(person).enrolled(id(name), START);
     HumanKeyV1 {
-        subject_id: id(name),
-        credential_id: Bytes(authenticator.credential_id().to_vec()),
-        public_key: Bytes(authenticator.public_key().expect("a good key").to_cose()),
         platform: Text::lossy("test"),
-        attestation_class: AttestationClass::Software,
         app_host_identity: Text::lossy("test"),
         enrollment_evidence: digest("enrolled"),
-        scopes: ActionClass::ALL.to_vec(),
-        created_at: START,
-        rotated_at_optional: None,
-        revoked_at_optional: None,
-        counter: 0,
-        backup_eligible: false,
+        ..enrolled.expect("a good key")
     }
 }
 
@@ -435,7 +426,7 @@ impl World {
             .iter()
             .map(|v| Envelope::seal(scope, &key(vote_key(&v.verifier_id)), v))
             .collect();
-        let green = Envelope::seal(scope, &key(SENTINEL), &green);
+        let green = Envelope::seal(scope, &self.sentinel(), &green);
         let mut seals: Vec<SealLine> = votes
             .iter()
             .zip(&sealed)
@@ -584,13 +575,18 @@ pub fn vote_key(verifier: &VerifierId) -> u8 {
 
 /// The sentinel's outbox, as far as the journal sees it.
 pub struct Outbox {
+    pub sentinel: u8,
     pub number: u64,
     pub root: Digest,
     pub entries: Vec<Envelope>,
 }
 impl Outbox {
     pub fn new() -> Outbox {
+        Outbox::of(SENTINEL)
+    }
+    pub fn of(sentinel: u8) -> Outbox {
         Outbox {
+            sentinel,
             number: 0,
             root: Digest::ZERO,
             entries: Vec::new(),
@@ -633,7 +629,7 @@ impl Outbox {
         };
         self.number += 1;
         self.root = root;
-        let envelope = Envelope::seal(scope, &key(SENTINEL), &record);
+        let envelope = Envelope::seal(scope, &key(self.sentinel), &record);
         self.entries.push(envelope.clone());
         envelope
     }

@@ -96,17 +96,20 @@ pub fn policy_authorization(
     let green = world.green_record(digest);
     RawCommand::AuthorizePolicy(Box::new(PolicyAuthorization {
         intent_digest: digest,
-        green: Envelope::seal(world.scope(), &key(SENTINEL), &green),
+        green: Envelope::seal(world.scope(), &world.sentinel(), &green),
         receipts,
     }))
 }
+
+/// The sentinel that [`root_act`] puts in the place of the first.
+pub const NEXT_SENTINEL: u8 = 70;
 
 /// The act that replaces the sentinel, changed.
 pub fn root_act(world: &World, change: impl FnOnce(&mut RootActV1)) -> RootActV1 {
     let governance = world.governance();
     let mut roster = governance.roster.clone();
     roster.roster_epoch = roster.roster_epoch.next();
-    roster.sentinel.key = key(70).public_key();
+    roster.sentinel.key = key(NEXT_SENTINEL).public_key();
     let mut act = RootActV1 {
         number: 1,
         previous_kernel_digest: governance.kernel.digest(),

@@ -45,6 +45,14 @@ pub fn waits_for_a_person() -> (World, IntentDigest) {
 }
 
 impl World {
+    /// The key of the sentinel in force.
+    pub fn sentinel(&self) -> SigningKey {
+        let next = key(NEXT_SENTINEL);
+        match self.governance().roster.sentinel.key == next.public_key() {
+            true => next,
+            false => key(SENTINEL),
+        }
+    }
     pub fn governance(&self) -> redlatch_journal::authority::Governance {
         self.state
             .authority
@@ -153,7 +161,7 @@ impl World {
         let green = self.green_record(digest);
         RawCommand::AuthorizeHuman(Box::new(HumanAuthorization {
             intent_digest: digest,
-            green: Envelope::seal(self.scope(), &key(SENTINEL), &green),
+            green: Envelope::seal(self.scope(), &self.sentinel(), &green),
             approvals,
         }))
     }

@@ -21,10 +21,12 @@ use redlatch_types::records::*;
 use redlatch_types::*;
 use world::{ACTUATOR, SENTINEL, key, prove};
 
+/// Of an organism whose root has never acted.
 pub fn verifier(scope: Scope) -> RedVerifier {
     RedVerifier {
         scope,
         sentinel: key(SENTINEL).public_key(),
+        former: Vec::new(),
     }
 }
 
@@ -37,8 +39,10 @@ pub struct Submitted {
 }
 
 pub struct Actuator {
-    pub scope: Scope,
+    pub verifier: RedVerifier,
+    pub key: u8,
     pub pin: Digest,
+    pub epoch: AutonomyEpoch,
     pub hold: Hold,
     pub attempts: Attempts,
     pub hold_disk: Option<Vec<u8>>,
@@ -53,25 +57,40 @@ pub struct Actuator {
     draws: u64,
 }
 
-fn signer(scope: Scope, pin: Digest) -> Signer {
+fn signer(scope: Scope, own: u8, pin: Digest) -> Signer {
     Signer {
         scope,
-        key: key(ACTUATOR),
+        key: key(own),
         pin,
     }
 }
 
 impl Actuator {
     pub fn new(world: &world::World) -> Actuator {
-        let scope = world.scope();
-        let governance = world.state.authority.governance.as_ref().unwrap();
-        let pin = governance.roster.actuator.pin_digest();
+        Actuator::begun(world, ACTUATOR, Vec::new())
+    }
+
+    /// A new one, on an empty disk, under what is in force in the journal; these sentinels were before.
+    pub fn begun(world: &world::World, own: u8, former: Vec<PublicKey>) -> Actuator {
+        let governance = world.governance();
+        let verifier = RedVerifier {
+            scope: world.scope(),
+            sentinel: governance.roster.sentinel.key,
+            former,
+        };
+        let (pin, epoch) = (
+            governance.roster.actuator.pin_digest(),
+            governance.epoch.autonomy_epoch,
+        );
         let mut out = Vec::new();
-        let (attempts, _) = Attempts::open(signer(scope, pin), [], 0, &mut out);
+        let signer = signer(verifier.scope, own, pin);
+        let (attempts, _) = Attempts::open(signer, epoch, [], 0, &mut out);
         let mut actuator = Actuator {
-            scope,
+            key: own,
             pin,
-            hold: Hold::load(None),
+            epoch,
+            hold: Hold::load(None, verifier.sentinel),
+            verifier,
             attempts,
             hold_disk: None,
             attempt_disk: BTreeMap::new(),
@@ -145,18 +164,18 @@ impl Actuator {
         self.submitted.clear();
         self.answers.clear();
         self.asks.clear();
-        self.hold = Hold::load(self.hold_disk.as_deref());
+        self.hold = Hold::load(self.hold_disk.as_deref(), self.verifier.sentinel);
         let mut out = Vec::new();
         let stored = self.attempt_disk.values().map(Vec::as_slice);
-        let signer = signer(self.scope, self.pin);
-        let (attempts, unreadable) = Attempts::open(signer, stored, self.now, &mut out);
+        let signer = signer(self.verifier.scope, self.key, self.pin);
+        let (attempts, unreadable) = Attempts::open(signer, self.epoch, stored, self.now, &mut out);
         assert_eq!(unreadable, []);
         self.attempts = attempts;
         self.run_attempts(out);
     }
 
     pub fn red(&mut self, envelope: &Envelope, source: Option<&SovereignActionIntentV1>) {
-        let red = verifier(self.scope).red(envelope).unwrap();
+        let red = self.verifier.red(envelope).unwrap();
         let mut out = Vec::new();
         self.hold.handle_red(&red, source, &mut out);
         self.run_hold(out);
@@ -164,20 +183,23 @@ impl Actuator {
 
     /// Shows one proven event to both halves. `source` finds frozen intents.
     pub fn event(&mut self, event: &Event, source: Option<&SovereignActionIntentV1>) {
-        let proven = prove(self.scope, event);
+        let proven = prove(self.verifier.scope, event);
         let mut out = Vec::new();
         self.hold.handle_latch(&proven, &mut out);
         self.hold.handle_reset(&proven, &mut out);
-        let sentinel = key(SENTINEL).public_key();
-        self.hold.handle_root_act(&proven, &sentinel, &mut out);
+        self.hold.handle_root_act(&proven, &mut out);
         self.run_hold(out);
         let mut out = Vec::new();
         let mut draw = draws(&mut self.draws);
         if matches!(event, Event::RedLatched(..)) {
-            let verifier = verifier(self.scope);
-            let begun = self
-                .attempts
-                .handle_latch(&proven, &verifier, source, self.now, &mut draw, &mut out);
+            let begun = self.attempts.handle_latch(
+                &proven,
+                &self.verifier,
+                source,
+                self.now,
+                &mut draw,
+                &mut out,
+            );
             begun.unwrap();
         } else {
             self.attempts
