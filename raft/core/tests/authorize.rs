@@ -83,6 +83,38 @@ pub(super) fn m1_l1_two_domains_are_not_three() {
     world.ok(authorize(given));
 }
 
+/// Whatever the constitution in force has come to ask for, a decision stays above the kernel's floors.
+#[test]
+fn m1_l1_a_decision_keeps_the_kernels_floors_under_a_constitution_below_them() {
+    use VoteVerdict::Approve;
+    type Change = fn(&mut redlatch_journal::authority::Governance);
+    type Votes = &'static [(usize, VoteVerdict)];
+    let below: [(Change, Votes, Refusal); 2] = [
+        (
+            |g| g.constitution.independence_spec.quorum_threshold = 2,
+            &[(0, Approve), (1, Approve)],
+            Refusal::InsufficientQuorum,
+        ),
+        (
+            |g| {
+                g.constitution.independence_spec.minimum_failure_domains = 2;
+                g.roster.verifiers[1].failure_domain = id("east");
+            },
+            &[(0, Approve), (1, Approve), (2, Approve)],
+            Refusal::InsufficientIndependence,
+        ),
+    ];
+    for (change, votes, expected) in below {
+        let mut world = World::new();
+        let governance = world.state.authority.governance.as_mut().unwrap();
+        change(governance);
+        governance.epoch.constitution_digest = governance.constitution.digest();
+        let digest = world.freeze(MAIN, 0, 7);
+        let given = world.authorization(digest, votes);
+        assert_eq!(world.refused(authorize(given)), expected);
+    }
+}
+
 #[test]
 pub(super) fn fault_031_only_votes_of_the_sheet_count_and_all_of_them() {
     let mut world = World::new();

@@ -1,6 +1,7 @@
 //! No change takes the last way out: somebody can always still decide, and a constitution that has
 //! ended is followed by another.
 
+use redlatch_types::command::RawCommand;
 use redlatch_types::records::*;
 use redlatch_types::*;
 
@@ -69,6 +70,14 @@ fn somebody_else_than_who_decides_can_still_propose() {
     };
     let gone = change(&mut world, revoked("governor"));
     assert_eq!(gone, Err(Refusal::KernelFloor));
+    // A gate carries out and does not propose, whatever its realms.
+    let before = world.state.clone();
+    let governance = world.state.authority.governance.as_mut().expect("started");
+    let gate = governance.subjects.get_mut(&id("gate")).expect("enrolled");
+    gate.scopes.push(id(ORGANISM_REALM));
+    let gone = change(&mut world, revoked("governor"));
+    assert_eq!(gone, Err(Refusal::KernelFloor));
+    world.state = before;
     let mut narrower = world.governance().subjects[&id("governor")].clone();
     narrower.public_key = key(98).public_key();
     narrower.scopes = vec![id("repo")];
@@ -79,6 +88,37 @@ fn somebody_else_than_who_decides_can_still_propose() {
     let rotate = SubjectPayload::Rotate(narrower);
     let rotate = ActionPayload::SubjectChange(Box::new(rotate));
     assert!(change(&mut world, rotate).is_ok());
+}
+
+/// A rotation takes from the organism no more than what it narrows.
+#[test]
+fn a_subject_that_others_can_spare_is_narrowed_and_one_that_is_narrow_gets_another_key() {
+    let mut world = World::new();
+    let narrow = |world: &World, subject: &str, n: u8| {
+        let mut narrow = world.governance().subjects[&id(subject)].clone();
+        narrow.public_key = key(n).public_key();
+        narrow.scopes = vec![id("repo")];
+        ActionPayload::SubjectChange(Box::new(SubjectPayload::Rotate(narrow)))
+    };
+    let spared = narrow(&world, "bob", 97);
+    world.make_change(spared);
+    // From here on both decide, so nobody can do without Bob; but Bob proposes nothing already.
+    let both = world.amended(|c| c.human_approvals_required = 2);
+    world.make_change(both);
+    let another_key = narrow(&world, "bob", 98);
+    world.freeze_change(another_key);
+    assert_eq!(world.refused_change(revoked("bob")), Refusal::KernelFloor);
+}
+
+/// Even under a constitution that has come to ask for nobody.
+#[test]
+fn the_last_person_who_decides_stays() {
+    let mut world = World::new();
+    let governance = world.state.authority.governance.as_mut().expect("started");
+    governance.constitution.human_approvals_required = 0;
+    governance.epoch.constitution_digest = governance.constitution.digest();
+    world.make_change(revoked("bob"));
+    assert_eq!(world.refused_change(revoked("alice")), Refusal::KernelFloor);
 }
 
 #[test]
@@ -118,12 +158,16 @@ pub(super) fn no_amendment_is_over_when_it_comes() {
         c.expires_at_optional = Some(c.effective_at);
     });
     assert_eq!(world.refused_change(later), Refusal::KernelFloor);
+    let long_ago = world.amended(|c| {
+        c.effective_at = now - 2;
+        c.expires_at_optional = Some(now - 1);
+    });
+    assert_eq!(world.refused_change(long_ago), Refusal::KernelFloor);
     let lasts = world.amended(|c| c.expires_at_optional = Some(now + MINUTE));
     world.freeze_change(lasts);
 }
 
-/// Past its end nothing goes on, but persons may put another constitution in its place; a policy
-/// or a quorum may not.
+/// Past its end nothing goes on, but persons may put another constitution in its place.
 #[test]
 fn m1_l13_persons_follow_up_a_constitution_that_has_ended() {
     let mut world = World::new();
@@ -157,4 +201,34 @@ fn m1_l13_persons_reset_under_a_constitution_that_has_ended() {
     world.tick(end);
     world.make_change(reset(&[1]));
     assert!(world.state.authority.grounds.is_empty());
+}
+
+/// Only persons lead out of a constitution that has ended: a quorum that may amend it does so
+/// before its end or not at all.
+#[test]
+fn m1_l13_no_quorum_follows_up_a_constitution_that_has_ended() {
+    let mut world = World::new();
+    let end = world.now() + 10 * MINUTE;
+    let ends = world.amended(|c| c.expires_at_optional = Some(end));
+    world.make_change(ends);
+    let next = world.amended(|c| c.expires_at_optional = None);
+    let digest = world.freeze_change(next);
+    // As if it had been frozen for the quorum, in a mode that lets a quorum amend.
+    let grant = world.grant("agent");
+    let authority = &mut world.state.authority;
+    let governance = authority.governance.as_mut().expect("started");
+    governance.epoch.active_mode = Mode::FullAutonomy;
+    let intent = &mut authority.intents.get_mut(&digest).expect("frozen").intent;
+    intent.active_mode = Mode::FullAutonomy;
+    intent.required_authority_variant = AuthorityVariant::AgentQuorum;
+    intent.executor_subject_id_optional = Some(id("gate"));
+    intent.applicable_grant_id = Some(grant);
+    intent.applicable_grant_digest = Some(grant.0);
+    for (time, expected) in [(end - 1, Ok(())), (end, Err(Refusal::Expired))] {
+        let mut world = World::at(world.state.authority.clone(), time);
+        world.tick(time);
+        let given = world.authorization(digest, &approvals());
+        let outcome = world.apply(RawCommand::Authorize(Box::new(given)));
+        assert_eq!(outcome.reply.map(|_| ()), expected, "{time}");
+    }
 }

@@ -168,6 +168,56 @@ fn fault_077_envelopes_proposals_and_activations_end_to_the_millisecond() {
     world.freeze_change(all);
 }
 
+/// Nothing that is given out for an intent outlives it.
+#[test]
+fn m1_i14_no_challenge_decision_or_capability_ends_after_its_intent() {
+    let mut world = World::new();
+    let end = world.now() + 5 * MINUTE;
+    let mut proposal = world.change(revoke(&world, "other"));
+    proposal.expires_at = end;
+    let command = world.freeze_command(GOVERNOR, "governor", &proposal);
+    let Accepted::Frozen(digest) = world.ok(command) else {
+        panic!("frozen");
+    };
+    let challenge = world.challenge(digest, &bob());
+    let held = &world.state.authority.challenges[&challenge];
+    assert_eq!(held.expires_at, end);
+    world.decide(digest);
+    let stage = &world.state.authority.intents[&digest].stage;
+    let IntentStage::Authorized(permit) = stage else {
+        panic!("decided");
+    };
+    let ends = (permit.decision.expires_at, permit.capability.expires_at);
+    assert_eq!(ends, (end, end));
+    // Nor does a preparation outlive what it rests on: the verdict, the intent.
+    for (intent_left, verdict_left) in [(3, 1), (1, 3)] {
+        let mut world = World::new();
+        let now = world.now();
+        let mut proposal = world.proposal("agent", MAIN, 0, 7);
+        proposal.expires_at = now + intent_left;
+        let command = world.freeze_command(AGENT, "agent", &proposal);
+        let Accepted::Frozen(digest) = world.ok(command) else {
+            panic!("frozen");
+        };
+        let mut green = world.green_record(digest);
+        green.expires_at = now + verdict_left;
+        let votes = approvals();
+        let votes = votes
+            .iter()
+            .map(|(v, verdict)| world.vote(digest, *v, *verdict));
+        let votes = votes.collect();
+        let given = world.authorization_of(digest, green, votes);
+        let Accepted::Authorized(capability) = world.ok(RawCommand::Authorize(Box::new(given)))
+        else {
+            panic!("decided");
+        };
+        world.ok(RawCommand::Prepare(digest, capability));
+        let id = PositiveAuthorityTransactionV1::id_of(&capability);
+        let prepared = &world.state.authority.transactions[&id].transaction;
+        assert_eq!(prepared.expires_at, now + 1);
+    }
+}
+
 /// What is over leaves the state with the tick of its end, and not a tick before.
 #[test]
 fn fault_094_what_is_over_leaves_the_state_in_its_time() {

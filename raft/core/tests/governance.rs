@@ -154,6 +154,22 @@ pub(super) fn m1_i18_a_mode_is_active_only_by_its_activation() {
 #[test]
 pub(super) fn an_activation_that_comes_too_late_has_lapsed() {
     let mut world = World::new();
+    // Its time begins when it is due, not when it was committed.
+    let due = world.now() + 20 * MINUTE;
+    let id = world.commit_change(ActionPayload::ModeActivate(ModePayload {
+        mode: Mode::HumanGated,
+        activates_at: due,
+        gate_receipts_digest: digest("gates"),
+        rollback_plan_digest: digest("rollback"),
+    }));
+    let committed = world.state.clone();
+    world.tick(due + 10 * MINUTE);
+    let late = world.refused(RawCommand::Activate(id));
+    assert_eq!(late, Refusal::EffectLapsed);
+    world.state = committed;
+    world.tick(due + 10 * MINUTE - 1);
+    world.ok(RawCommand::Activate(id));
+    let mut world = World::new();
     let change = grant_change(GrantPayload::Revoke(world.grant("other")));
     let id = world.commit_change(change);
     let late = world.now() + 10 * MINUTE;

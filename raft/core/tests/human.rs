@@ -1,5 +1,8 @@
 //! Persons decide: challenge, assertion, decision (DESIGN §5.4, SPEC F.3, FAULTS 64, 65, 68, 69).
 
+use redlatch_journal::admit::Asserted;
+use redlatch_journal::authority::{Authority, IntentStage};
+use redlatch_journal::check_approval;
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::{Accepted, Basis, Event};
 use redlatch_types::records::*;
@@ -227,6 +230,61 @@ fn an_expired_challenge_is_void_and_its_nonce_is_released() {
     assert!(world.state.authority.challenges.is_empty());
     let command = world.human_authorization(digest, vec![approval]);
     assert_eq!(world.refused(command), Refusal::UnknownChallenge);
+}
+
+/// Even under a constitution that has come to ask for nobody.
+#[test]
+fn m1_i8_no_approvals_at_all_decide_nothing() {
+    let mut world = World::new();
+    let governance = world.state.authority.governance.as_mut().expect("started");
+    governance.constitution.human_approvals_required = 0;
+    governance.epoch.constitution_digest = governance.constitution.digest();
+    let change = revoke(&world, "other");
+    let digest = world.freeze_change(change);
+    let command = world.human_authorization(digest, Vec::new());
+    assert_eq!(world.refused(command), Refusal::InsufficientQuorum);
+    world.decide(digest);
+}
+
+/// What is held for a decision is what the decision would count.
+#[test]
+fn an_approval_is_worth_holding_while_its_intent_waits() {
+    let (mut world, digest) = waits_for_a_person();
+    let mut alice = alice();
+    let challenge = world.challenge(digest, &alice);
+    let approval = world.approve(challenge, &mut alice);
+    let approval = Asserted::check(approval).expect("its own signature");
+    let waiting = world.state.authority.clone();
+    let worth = |state: &Authority| check_approval(state, &approval);
+    assert_eq!(worth(&waiting), Ok((digest, id("alice"))));
+    type Change = fn(&mut Authority, IntentDigest, ChallengeId);
+    let changes: [(Change, Refusal); 4] = [
+        (|s, _, _| s.governance = None, Refusal::NoGenesis),
+        (
+            |s, _, challenge| {
+                s.challenges.remove(&challenge);
+            },
+            Refusal::UnknownChallenge,
+        ),
+        (
+            |s, digest, _| {
+                s.intents.remove(&digest);
+            },
+            Refusal::UnknownIntent,
+        ),
+        (
+            |s, digest, _| {
+                let live = s.intents.get_mut(&digest).expect("frozen");
+                live.stage = IntentStage::InTransaction(TransactionId(Digest::ZERO));
+            },
+            Refusal::AlreadySpent,
+        ),
+    ];
+    for (change, expected) in changes {
+        let mut state = waiting.clone();
+        change(&mut state, digest, challenge);
+        assert_eq!(worth(&state), Err(expected));
+    }
 }
 
 #[test]

@@ -101,3 +101,25 @@ fn m1_i13_a_policy_decides_nothing_for_an_intent_that_lost_its_grant() {
     live.expect("frozen").intent.applicable_grant_id = None;
     assert_eq!(world.refused(command), Refusal::Unauthorized);
 }
+
+#[test]
+fn a_receipt_of_another_organism_or_organism_epoch_decides_nothing() {
+    let mut world = governed();
+    let scope = world.scope();
+    let passed = gate_passed(&world);
+    let record = GateReceiptV1::from_canonical(&passed.body.0).expect("its own record");
+    let elsewhere = Scope {
+        organism_id: OrganismId(digest("elsewhere")),
+        ..scope
+    };
+    let before = Scope {
+        organism_epoch: scope.organism_epoch - 1,
+        ..scope
+    };
+    for scope in [elsewhere, before] {
+        let foreign = Envelope::seal(scope, &key(RUNNER), &record);
+        let digest = freeze_on(&mut world, &[&foreign]);
+        let command = policy_authorization(&mut world, digest, vec![foreign]);
+        assert_eq!(world.refused(command), Refusal::WrongOrganism);
+    }
+}

@@ -394,6 +394,12 @@ pub(super) fn an_abort_needs_a_reason_that_is_true() {
         );
     }
     world.ok(RawCommand::Commit(id));
+    // What is committed ends by its effect, not by the time that its preparation had.
+    world.tick(world.now() + limits::PREPARE_TTL_MS);
+    assert_eq!(
+        world.refused(RawCommand::Abort(id, AbortReason::Expired)),
+        Refusal::WrongState
+    );
 }
 
 #[test]
@@ -505,7 +511,13 @@ pub(super) fn an_unclaimed_effect_lapses_and_a_claimed_one_keeps_the_resource() 
     let mut world = World::new();
     let one = world.freeze(MAIN, 0, 7);
     let (id, marker) = world.commit(one);
-    world.tick(world.now() + 10 * MINUTE);
+    let lapses = world.now() + 10 * MINUTE;
+    world.tick(lapses - 1);
+    let other = world.freeze(MAIN, 0, 6);
+    let capability = world.authorize(other);
+    let prepare = RawCommand::Prepare(other, capability);
+    assert_eq!(world.refused(prepare), Refusal::ResourceReserved);
+    world.tick(lapses);
     let late = world.claim(id, marker);
     assert_eq!(world.refused(late), Refusal::EffectLapsed);
     let two = world.freeze(MAIN, 0, 8);

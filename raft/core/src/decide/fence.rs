@@ -7,7 +7,7 @@ use redlatch_types::mandate::covers;
 use redlatch_types::records::{
     ActionPayload, AuthorityVariant, RedScope, ResetPayload, SovereignActionIntentV1,
 };
-use redlatch_types::{GroundNumber, Refusal, limits};
+use redlatch_types::{GroundNumber, Refusal};
 
 use super::governance;
 use crate::authority::{Authority, Intent};
@@ -200,7 +200,7 @@ pub(super) fn fresh(state: &Authority, issued: u64, expires: u64, max: u64) -> R
         return Err(Refusal::Expired);
     }
     // A signer can only know a state time that the journal has had.
-    if issued > now || expires.saturating_sub(issued) > max.min(limits::INTENT_TTL_MS_MAX) {
+    if issued > now || expires.saturating_sub(issued) > max {
         return Err(Refusal::TimeStale);
     }
     Ok(())
