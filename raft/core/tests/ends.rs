@@ -1,6 +1,7 @@
 //! What ends, what comes again, and what is over: to the moment, and without a second effect.
 
 use redlatch_journal::authority::{Authority, IntentStage};
+use redlatch_journal::registry::FEATURE_LEVEL;
 use redlatch_journal::{EntryId, IndexKey, State};
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::Accepted;
@@ -45,9 +46,10 @@ fn every_step_that_comes_again_is_answered_and_does_nothing() {
     // What was landed outside is not activated as well.
     let activate = RawCommand::Activate(id);
     assert_eq!(world.refused(activate), Refusal::WrongState);
-    let supports = (1..=3).map(|n| support(&world, n, 2)).collect();
+    let supports = (1..=3).map(|n| support(&world, n, FEATURE_LEVEL)).collect();
     let raise = world.apply(RawCommand::RaiseFeatureLevel(supports));
-    assert_eq!(raise.events, [], "it is at that level");
+    assert!(raise.reply.is_ok(), "it is at that level");
+    assert_eq!(raise.events, []);
     let lower = (1..=3).map(|n| support(&world, n, 1)).collect();
     let lower = RawCommand::RaiseFeatureLevel(lower);
     assert_eq!(world.refused(lower), Refusal::FeatureLevel);

@@ -283,6 +283,17 @@ fn fault_038_the_quorum_key_needs_four_equal_confirmations() {
             Refusal::InsufficientQuorum
         );
     }
+    let mut elsewhere = all.clone();
+    let last = KeyConfirmationV1::from_canonical(&all[3].body.0).expect("its own record");
+    let scope = Scope {
+        organism_id: OrganismId(digest("elsewhere")),
+        ..world.scope()
+    };
+    elsewhere[3] = Envelope::seal(scope, &key(VERIFIERS[3].1), &last);
+    assert_eq!(
+        world.refused(RawCommand::ActivateQuorumKey(elsewhere)),
+        Refusal::WrongOrganism
+    );
     world.ok(RawCommand::ActivateQuorumKey(all));
 }
 
@@ -352,4 +363,45 @@ fn ticks_need_a_majority_of_distinct_voters_and_the_tick_before() {
         world.refused(RawCommand::Tick(next.next(), forged)),
         Refusal::Unauthorized
     );
+}
+
+/// A clock counts as its own node's, for the roster in force, in this organism and epoch.
+#[test]
+fn each_reading_of_a_tick_is_a_voters_own_and_of_now() {
+    let mut world = World::new();
+    let scope = world.scope();
+    let before = Scope {
+        organism_epoch: scope.organism_epoch - 1,
+        ..scope
+    };
+    let previous = world.state.authority.clock.tick;
+    let time = START + 5_000;
+    let own = ClockReadingV1 {
+        node_id: NodeId(2),
+        roster_epoch: RosterEpoch(1),
+        previous_tick: previous,
+        clock_ms: time,
+    };
+    let of_another = ClockReadingV1 {
+        node_id: NodeId(3),
+        ..own.clone()
+    };
+    let other_roster = ClockReadingV1 {
+        roster_epoch: RosterEpoch(2),
+        ..own.clone()
+    };
+    let tick = |world: &World, second: Envelope| {
+        let first = world.readings(&[(1, time)]).remove(0);
+        RawCommand::Tick(previous.next(), vec![first, second])
+    };
+    for (scope, reading, expected) in [
+        (before, &own, Refusal::WrongOrganism),
+        (scope, &of_another, Refusal::TimeStale),
+        (scope, &other_roster, Refusal::TimeStale),
+    ] {
+        let command = tick(&world, Envelope::seal(scope, &key(122), reading));
+        assert_eq!(world.refused(command), expected, "{reading:?}");
+    }
+    let command = tick(&world, Envelope::seal(scope, &key(122), &own));
+    world.ok(command);
 }

@@ -215,6 +215,55 @@ fn a_feature_is_proposed_only_once_every_node_supports_it() {
     world.freeze_change(change);
 }
 
+/// What every node says counts only as its own word, of one level, for the roster in force.
+#[test]
+fn each_word_for_a_feature_level_is_the_nodes_own_and_of_now() {
+    let mut world = World::before_genesis();
+    let mut record = redlatch_journal::development::genesis(parties());
+    record.feature_level = 1;
+    world.ok(seal_genesis(&record));
+    let scope = world.scope();
+    let before = Scope {
+        organism_epoch: scope.organism_epoch - 1,
+        ..scope
+    };
+    let says = FeatureSupportV1 {
+        node_id: NodeId(3),
+        roster_epoch: RosterEpoch(1),
+        feature_level: 2,
+    };
+    let other_level = FeatureSupportV1 {
+        feature_level: 3,
+        ..says.clone()
+    };
+    let other_roster = FeatureSupportV1 {
+        roster_epoch: RosterEpoch(2),
+        ..says.clone()
+    };
+    let unknown = FeatureSupportV1 {
+        node_id: NodeId(4),
+        ..says.clone()
+    };
+    let words = [
+        (scope, 122, &says, Refusal::Unauthorized),
+        (before, 123, &says, Refusal::WrongOrganism),
+        (scope, 123, &other_level, Refusal::StaleRoster),
+        (scope, 123, &other_roster, Refusal::StaleRoster),
+        (scope, 123, &unknown, Refusal::Unauthorized),
+    ];
+    let raise = |world: &World, third: Envelope| {
+        let two = (1..=2).map(|n| support(world, n, 2));
+        RawCommand::RaiseFeatureLevel(two.chain([third]).collect())
+    };
+    for (scope, n, word, expected) in words {
+        let third = Envelope::seal(scope, &key(n), word);
+        let command = raise(&world, third);
+        assert_eq!(world.refused(command), expected, "{word:?} by {n}");
+    }
+    let command = raise(&world, Envelope::seal(scope, &key(123), &says));
+    world.ok(command);
+}
+
 #[test]
 fn a_red_and_its_freeze_stop_a_new_feature_level() {
     let mut world = World::before_genesis();
@@ -258,6 +307,53 @@ fn a_node_that_lost_its_disk_comes_back_as_a_learner_by_its_own_word() {
 }
 
 #[test]
+fn a_node_gives_up_its_vote_here_now_and_under_the_key_it_has() {
+    let mut world = World::new();
+    let scope = world.scope();
+    let elsewhere = Scope {
+        organism_id: OrganismId(digest("elsewhere")),
+        ..scope
+    };
+    let record = RejoinV1 {
+        node_id: NodeId(3),
+        roster_epoch: RosterEpoch(1),
+        incarnation: 7,
+        record_key: key(123).public_key(),
+    };
+    let other_key = RejoinV1 {
+        record_key: key(122).public_key(),
+        ..record.clone()
+    };
+    let other_roster = RejoinV1 {
+        roster_epoch: RosterEpoch(2),
+        ..record.clone()
+    };
+    for (scope, record, expected) in [
+        (elsewhere, &record, Refusal::WrongOrganism),
+        (scope, &other_key, Refusal::Unauthorized),
+        (scope, &other_roster, Refusal::StaleRoster),
+    ] {
+        let command = RawCommand::Rejoin(Envelope::seal(scope, &key(123), record));
+        assert_eq!(world.refused(command), expected, "{record:?}");
+    }
+    world.ok(RawCommand::Rejoin(Envelope::seal(
+        scope,
+        &key(123),
+        &record,
+    )));
+}
+
+/// Where nobody can decide already, an act takes nothing away and stops everything all the same.
+#[test]
+fn the_root_acts_in_an_organism_that_nobody_can_decide_for() {
+    let mut world = World::new();
+    let governance = world.state.authority.governance.as_mut().expect("started");
+    governance.human_keys.clear();
+    let act = sealed_root_act(&world, &root_act(&world, |_| {}), ROOT);
+    world.ok(act);
+}
+
+#[test]
 pub(super) fn no_node_loses_its_vote_where_it_cannot_get_it_back() {
     let mut world = World::before_genesis();
     let mut record = redlatch_journal::development::genesis(parties());
@@ -270,6 +366,26 @@ pub(super) fn no_node_loses_its_vote_where_it_cannot_get_it_back() {
     world.ok(raise);
     let command = rejoin(&world, 3, 123);
     world.ok(command);
+}
+
+#[test]
+fn nodes_of_a_roster_ascend_in_whatever_order_they_joined() {
+    let mut world = World::new();
+    let later = RosterNode {
+        node_id: NodeId(9),
+        name: id("n9"),
+        log_key: key(105).public_key(),
+        cosigner_key: key(115).public_key(),
+        record_key: key(125).public_key(),
+        ..newcomer()
+    };
+    for node in [later, newcomer()] {
+        let join = RosterPayload::Join(node);
+        world.make_change(ActionPayload::RosterChange(Box::new(join)));
+    }
+    let nodes = world.governance().roster.nodes;
+    let numbers: Vec<u64> = nodes.iter().map(|n| n.node_id.0).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 9]);
 }
 
 #[test]
