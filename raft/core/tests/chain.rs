@@ -49,6 +49,28 @@ fn fault_055_two_reds_of_one_number_before_their_turn_are_a_fork() {
     assert!(world.apply(one).events.is_empty());
 }
 
+/// What came before its turn is compared once its turn has come.
+#[test]
+fn fault_055_another_red_in_the_turn_of_one_that_came_early_is_a_fork() {
+    let mut world = World::new();
+    let mut outbox = Outbox::new();
+    let first = outbox.red(&world, &RedScope::Subject(id("agent")));
+    let (number, root) = (outbox.number, outbox.root);
+    let early = outbox.red(&world, &RedScope::Subject(id("other")));
+    (outbox.number, outbox.root) = (number, root);
+    let fork = outbox.red(&world, &RedScope::Subject(id("gate")));
+    for (red, expected) in [
+        (early.clone(), Some(ChainPlace::Early)),
+        (first, Some(ChainPlace::Next)),
+        (fork, Some(ChainPlace::Broken)),
+        (early, None),
+    ] {
+        let latched = world.apply(red);
+        assert_eq!(latched.events.iter().find_map(place), expected);
+    }
+    assert_eq!(world.state.authority.latches.len(), 3);
+}
+
 /// The last number that there is has no successor, and is not its own.
 #[test]
 fn the_last_number_of_a_chain_is_known_again() {
@@ -92,6 +114,17 @@ fn what_lies_below_the_watermark_is_a_repeat_unless_it_cannot_be() {
         (archived.events, archived.reply),
         (vec![], Ok(Accepted::Latched(vec![])))
     );
+    // The last one in order is compared, though its latch is archived as well.
+    let mut fork = Outbox::new();
+    fork.number = 1;
+    let fork = fork.red(&world, &RedScope::Subject(id("gate")));
+    let before = world.state.clone();
+    let forked = world.apply(fork);
+    assert_eq!(
+        forked.events.iter().find_map(place),
+        Some(ChainPlace::Broken)
+    );
+    world.state = before;
     let verdict = Outbox::verdict(&RedScope::Subject(id("agent")), &[], None);
     let verdict = Bytes(verdict.to_canonical());
     let number = OutboxEpoch(0);

@@ -252,6 +252,15 @@ fn unknown_unbound_or_unreadable_widens_to_everything_freeze_only() {
 #[test]
 fn a_bound_rollback_is_part_of_the_mandate_and_orders_compensation() {
     let mut world = World::new();
+    // What somebody else has done is there as well, and stays.
+    let proposal = world.proposal("other", "refs/heads/other", 0, 6);
+    let command = world.freeze_command(OTHER_AGENT, "other", &proposal);
+    let Accepted::Frozen(others) = world.ok(command) else {
+        panic!("frozen");
+    };
+    let (theirs, marker) = world.commit(others);
+    let claim = world.claim(theirs, marker);
+    world.ok(claim);
     let digest = world.freeze(MAIN, 0, 7);
     let (id, marker) = world.commit(digest);
     let claim = world.claim(id, marker);
@@ -663,6 +672,17 @@ fn an_outbox_entry_is_closed_only_by_the_sentinel_and_only_when_terminal() {
     assert_eq!(world.refused(wrong), Refusal::WrongState);
     let unknown = world.ack(LatchNumber(9), 1);
     assert_eq!(world.refused(unknown), Refusal::WrongState);
+    let record = OutboxAckV1 {
+        latch,
+        outbox_epoch: OutboxEpoch(1),
+        sentinel_key: key(ACTUATOR).public_key(),
+    };
+    let of_another = Envelope::seal(world.scope(), &key(SENTINEL), &record);
+    let of_another = RawCommand::AcknowledgeOutbox(of_another);
+    assert_eq!(world.refused(of_another), Refusal::WrongState);
     let right = world.ack(latch, 1);
-    world.ok(right);
+    world.ok(right.clone());
+    let again = world.apply(right);
+    let accepted = Accepted::OutboxAcknowledged(latch);
+    assert_eq!((again.reply, again.events), (Ok(accepted), vec![]));
 }
