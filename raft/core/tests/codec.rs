@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::world::*;
+use redlatch_journal::IndexKey;
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::Event;
 use redlatch_types::records::*;
@@ -118,4 +119,37 @@ fn fault_052_zero_and_emptiness_are_no_command() {
     assert!(VoteVerdict::from_canonical(&[0]).is_err());
     assert!(AuthorityVariant::from_canonical(&[0]).is_err());
     assert!(OutcomeKind::from_canonical(&[0]).is_err());
+}
+
+/// Keys of the index are on disks: a tag of its own for each kind, then all that it names.
+#[test]
+fn each_key_of_the_index_is_its_tag_and_all_that_it_names() {
+    let named = digest("named");
+    let event = EventId(digest("event"));
+    let transaction = TransactionId(named);
+    let intent = IntentDigest(named);
+    let origin = [&event.0.0[..], b"agent"].concat();
+    let number = 258u64.to_be_bytes().to_vec();
+    let name = named.0.to_vec();
+    let keys = [
+        (IndexKey::Genesis, Vec::new()),
+        (IndexKey::Tick(TickNumber(258)), number.clone()),
+        (IndexKey::Frozen(intent), name.clone()),
+        (IndexKey::Authorized(intent), name.clone()),
+        (IndexKey::Capability(CapabilityId(named)), name.clone()),
+        (IndexKey::Prepared(transaction), name.clone()),
+        (IndexKey::Committed(transaction), name.clone()),
+        (IndexKey::Ended(intent), name.clone()),
+        (IndexKey::Marker(MarkerNumber(258)), number.clone()),
+        (IndexKey::Effect(transaction), name.clone()),
+        (IndexKey::Latch(LatchNumber(258)), number.clone()),
+        (IndexKey::Terminal(LatchNumber(258)), number.clone()),
+        (IndexKey::Origin(id("agent"), event), origin),
+        (IndexKey::StateRoot, Vec::new()),
+        (IndexKey::Activated(transaction), name),
+        (IndexKey::RootAct(258), number),
+    ];
+    for ((key, rest), tag) in keys.into_iter().zip(1u8..) {
+        assert_eq!(key.to_bytes(), [vec![tag], rest].concat(), "{key:?}");
+    }
 }

@@ -102,6 +102,24 @@ fn fault_006_a_state_root_follows_every_boundary() {
     assert_eq!(roots, [every]);
 }
 
+/// What stepped in an entry is no part of the state that the entry's root is of.
+#[test]
+fn fault_006_a_state_root_in_the_entry_of_a_step_is_what_replay_leads_to() {
+    let mut world = World::new();
+    let proposal = world.proposal("agent", MAIN, 0, 7);
+    let freeze = world.freeze_command(AGENT, "agent", &proposal);
+    world.apply_together(vec![freeze, RawCommand::Checkpoint]);
+    let Some(Event::StateRoot(root)) = world.events.last() else {
+        panic!("a checkpoint asks for one");
+    };
+    let mut state = State::new();
+    let (_, before) = world.leaves.split_last().expect("its own leaf");
+    for leaf in before {
+        state.replay(leaf).expect("a leaf of this journal");
+    }
+    assert_eq!(root.authority_digest, state.digest());
+}
+
 #[test]
 fn heads_are_asked_for_at_the_places_of_d4() {
     let mut world = World::new();
