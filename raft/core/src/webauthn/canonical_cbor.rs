@@ -111,6 +111,8 @@ mod tests {
             "a1 61 61 81 81 80",                           // four levels
             "a1 61 61 81 81 81 01",                        // and a number in the last one
             "a1 61 61 19 0100",                            // integer of two bytes
+            "a1 61 61 1a 00010000",                        // of four
+            "a1 61 61 1b 0000000100000000",                // of eight
             "a1 61 61 58 18 000000000000000000000000000000000000000000000000",
         ] {
             assert!(accepted(text), "{text}");
