@@ -29,6 +29,7 @@ use crate::alarm::{Alarm, FatalCause};
 use crate::ceremony::Conductor;
 use crate::signer::Signer;
 use crate::store::{self, FollowedV1, KeptError};
+use crate::vault::Vault;
 
 /// Pause before the journal is read on.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -42,6 +43,7 @@ const KEEP_EVERY: u64 = 1_024;
 /// Follows what is in force, and takes it up.
 pub(crate) struct Activation<S> {
     pub(crate) store: S,
+    pub(crate) vault: Arc<Vault>,
     /// Terms of the start: what the process rests on.
     pub(crate) terms: Terms,
     pub(crate) seat: OwnSeat,
@@ -65,8 +67,9 @@ impl<S: Store> Activation<S> {
             return Ok(false);
         };
         let (store, organism) = (self.store.clone(), terms.scope().organism_id);
-        let identifier = self.seat.identifier;
-        let shares = world::blocking(move || store::shares(&store, organism, identifier)).await?;
+        let (vault, identifier) = (Arc::clone(&self.vault), self.seat.identifier);
+        let shares =
+            world::blocking(move || store::shares(&store, &vault, organism, identifier)).await?;
         let ours = |it: &&SealedShare| it.epoch() == key.epoch && it.group_key() == key.group_key;
         let share = shares.iter().find(ours).map(|it| it.activate(&key));
         let share = share.transpose()?;

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex as Lock, PoisonError};
+use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::Duration;
 
 use rand_chacha::ChaCha20Rng;
@@ -34,6 +34,7 @@ use crate::alarm::{Alarm, FatalCause};
 use crate::driver;
 use crate::fellows::Fellow;
 use crate::store::{self, KeptError};
+use crate::vault::Vault;
 
 /// How long a ceremony may take.
 const CEREMONY_MS: u64 = 30_000;
@@ -81,6 +82,7 @@ struct State {
 /// This verifier's part in ceremonies.
 pub(crate) struct Conductor<S> {
     store: S,
+    vault: Arc<Vault>,
     terms: Terms,
     seat: OwnSeat,
     boot: BootRecordV1,
@@ -95,7 +97,7 @@ pub(crate) struct Conductor<S> {
 impl<S: Store> Conductor<S> {
     /// With the shares that wait in the store; each is confirmed again.
     pub(crate) fn new(
-        store: S,
+        (store, vault): (S, Arc<Vault>),
         terms: Terms,
         seat: OwnSeat,
         boot: BootRecordV1,
@@ -118,6 +120,7 @@ impl<S: Store> Conductor<S> {
         }
         Conductor {
             store,
+            vault,
             terms,
             seat,
             boot,
@@ -223,9 +226,9 @@ impl<S: Store> Conductor<S> {
         let id = state.current.as_ref().map(Ceremony::id);
         for effect in effects {
             match effect {
-                CeremonyEffect::Persist(rows) => driver::persist(&self.store, rows)
+                CeremonyEffect::Persist(rows) => driver::persist(&self.store, &self.vault, rows)
                     .await
-                    .map_err(|error| self.failed(&KeptError::Store(error)))?,
+                    .map_err(|error| self.failed(&error))?,
                 CeremonyEffect::Broadcast(envelope) => {
                     let bytes = envelope.to_canonical();
                     for verifier in &self.terms.roster().verifiers {
@@ -357,7 +360,7 @@ fn take_confirmation(state: &mut State, terms: &Terms, envelope: &Envelope) -> R
 }
 
 /// Brings a fellow its messages, in order, until each is taken or cannot be.
-pub(crate) async fn carry<S: Store>(conductor: std::sync::Arc<Conductor<S>>, fellow: Fellow) {
+pub(crate) async fn carry<S: Store>(conductor: Arc<Conductor<S>>, fellow: Fellow) {
     while !conductor.is_over() {
         let Some((id, message)) = conductor.first_for(fellow.identifier) else {
             world::sleep(LOOK).await;
@@ -375,7 +378,7 @@ pub(crate) async fn carry<S: Store>(conductor: std::sync::Arc<Conductor<S>>, fel
 }
 
 /// Confirms again and again what was made here, until a key is in force.
-pub(crate) async fn confirm<S: Store>(conductor: std::sync::Arc<Conductor<S>>, first: Fellow) {
+pub(crate) async fn confirm<S: Store>(conductor: Arc<Conductor<S>>, first: Fellow) {
     while !conductor.is_over() {
         let own = {
             let mut state = conductor.state.lock().await;
@@ -401,7 +404,7 @@ async fn fellow_hears(fellow: &Fellow, message: Message) -> bool {
 /// Member 1: begins ceremonies while there is no key, and submits the result of the one that is complete.
 /// `ready` says whether the journal was read to its end without a key, and every fellow is there.
 pub(crate) async fn lead<S: Store>(
-    conductor: std::sync::Arc<Conductor<S>>,
+    conductor: Arc<Conductor<S>>,
     nodes: Nodes,
     ready: impl Fn() -> bool + Send,
 ) {

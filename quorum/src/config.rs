@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redlatch_link::logs::Logs;
+use redlatch_link::passphrase::Passphrase;
 use redlatch_link::transport::{Credentials, Tls};
 use redlatch_link::{file, keys};
 use redlatch_types::policy::Policy;
@@ -47,12 +48,17 @@ pub struct VerifierConfig {
     pub tls: Tls,
 }
 
-/// Files of the verifier's signing keys, PKCS#8 PEM, readable by their owner alone.
+/// Where the verifier's signing keys are, and what opens the one that the four hold together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct KeyFiles {
-    /// Signs votes, commitments, shares and ceremony messages.
+    /// File of the key that signs votes, commitments, shares and ceremony messages: PKCS#8 PEM, readable by its
+    /// owner alone.
     pub vote: PathBuf,
+    /// File of the passphrase of its key shares, readable by its owner alone.
+    pub share_passphrase: PathBuf,
+    /// Name of the credential in which the service manager hands that passphrase over, in the file's place.
+    pub share_credential: String,
 }
 
 /// Where the verifier listens.
@@ -172,6 +178,8 @@ pub struct VerifierFiles {
     pub policy: Policy,
     /// Signs votes.
     pub vote_key: SigningKey,
+    /// Opens its key shares.
+    pub passphrase: Passphrase,
     /// How it judges.
     pub panel: Panel,
 }
@@ -208,9 +216,31 @@ impl VerifierFiles {
             genesis,
             policy: read_policy(config)?,
             vote_key,
+            passphrase: passphrase(&config.keys)?,
             panel: panel(config, organism)?,
         })
     }
+}
+
+/// The passphrase of the shares, from one of the two places.
+fn passphrase(keys: &KeyFiles) -> Result<Passphrase, StartFailure> {
+    let (file, credential) = (&keys.share_passphrase, &keys.share_credential);
+    let (key, read) = match (file.as_os_str().is_empty(), credential.is_empty()) {
+        (false, true) => ("keys.share_passphrase", Passphrase::read(file)),
+        (true, false) => (
+            "keys.share_credential",
+            Passphrase::of_credential(credential),
+        ),
+        (true, true) => {
+            let what = "not set, and neither is keys.share_credential";
+            return Err(StartFailure::setting("keys.share_passphrase", what));
+        }
+        (false, false) => {
+            let what = "keys.share_passphrase is set as well; one of them is enough";
+            return Err(StartFailure::setting("keys.share_credential", what));
+        }
+    };
+    read.map_err(|source| StartFailure::Passphrase { key, source })
 }
 
 fn not_a_genesis(config: &VerifierConfig) -> StartFailure {
@@ -401,6 +431,36 @@ mod tests {
         let mut weak = config();
         weak.evaluate.evidence.runner_keys = vec![format!("01{}", "00".repeat(31))];
         assert!(panel(&weak, testing::scope().organism_id).is_err());
+    }
+
+    #[test]
+    fn the_passphrase_comes_from_one_place() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("passphrase");
+        file::create_file(&path, b"correct horse battery", file::Access::Private).expect("written");
+        let keys = |file: &std::path::Path, credential: &str| KeyFiles {
+            share_passphrase: file.to_owned(),
+            share_credential: credential.to_owned(),
+            ..KeyFiles::default()
+        };
+        let nowhere = std::path::Path::new("");
+        assert!(passphrase(&keys(&path, "")).is_ok());
+        let cases = [
+            (keys(nowhere, ""), "`keys.share_passphrase`: not set"),
+            (keys(&path, "share"), "`keys.share_credential`: "),
+            (
+                keys(nowhere, "../share"),
+                "passphrase keys.share_credential: ",
+            ),
+            (
+                keys(&folder.path().join("none"), ""),
+                "passphrase keys.share_passphrase: ",
+            ),
+        ];
+        for (keys, text) in cases {
+            let failure = passphrase(&keys).err().expect("refused").to_string();
+            assert!(failure.starts_with(text), "{failure}");
+        }
     }
 
     #[test]

@@ -34,8 +34,10 @@ mod service;
 mod signer;
 mod start;
 pub mod store;
+mod vault;
 
 pub use alarm::FatalCause;
 pub use config::VerifierConfig;
 pub use process::{VerifierParts, VerifierProcess};
 pub use start::StartFailure;
+pub use vault::{StretchCost, VaultError};

@@ -20,6 +20,7 @@ use redlatch_link::Role;
 use redlatch_link::diagnostics::{Condition, Readiness, Registry};
 use redlatch_link::follow::{Follower, Trust, TrustV1};
 use redlatch_link::nodes::Nodes;
+use redlatch_link::passphrase::Passphrase;
 use redlatch_link::store::Store;
 use redlatch_link::transport::{
     self, Credentials, Dialer, Limits, Listener, Routes, TransportError,
@@ -27,7 +28,7 @@ use redlatch_link::transport::{
 use redlatch_link::world::{self, JoinHandle};
 use redlatch_types::policy::Policy;
 use redlatch_types::records::{BootClaimV1, GenesisV1};
-use redlatch_types::{Digest, Envelope, KeyEpoch, Signed, SigningKey, VerifierId};
+use redlatch_types::{Digest, Envelope, KeyEpoch, OrganismId, Signed, SigningKey, VerifierId};
 use tokio::sync::watch;
 
 use crate::activation::Activation;
@@ -41,6 +42,7 @@ use crate::service::{CALLERS, Desk, VerifierService};
 use crate::signer::{Signer, SignerParts};
 use crate::start::StartFailure;
 use crate::store::{self, KeptError};
+use crate::vault::{StretchCost, Vault};
 
 /// What a verifier is made of.
 pub struct VerifierParts<S> {
@@ -52,6 +54,10 @@ pub struct VerifierParts<S> {
     pub policy: Policy,
     /// Signs votes, commitments, shares and ceremony messages.
     pub vote_key: SigningKey,
+    /// Opens its key shares.
+    pub passphrase: Passphrase,
+    /// What trying a passphrase costs, if the store is new.
+    pub stretch: StretchCost,
     /// How it judges.
     pub panel: Panel,
     /// Its certificate: role verifier, a name of the roster.
@@ -88,6 +94,7 @@ struct Conditions {
 
 /// The machine, counted and durable, with everything that stands beside it.
 struct Opened {
+    vault: Arc<Vault>,
     trust: Trust,
     next: u64,
     terms: Terms,
@@ -194,16 +201,19 @@ async fn open<S: Store>(parts: &mut VerifierParts<S>) -> Result<Opened, StartFai
     let next = followed.as_ref().map_or(0, |it| it.next);
     let (trust, terms, seat) = own_seat(parts, followed.map(|it| it.trust))?;
     let (organism, identifier) = (terms.scope().organism_id, seat.identifier);
-    let store = parts.store.clone();
+    let vault = open_vault(parts, organism, &seat).await?;
+    let (store, opener) = (parts.store.clone(), Arc::clone(&vault));
     let looked = world::blocking(move || {
-        let stored = store::stored(&store, organism, identifier)?;
-        Ok::<_, KeptError>((stored, store::shares(&store, organism, identifier)?))
+        let stored = store::stored(&store, &opener, organism, identifier)?;
+        let shares = store::shares(&store, &opener, organism, identifier)?;
+        Ok::<_, KeptError>((stored, shares))
     });
     let (stored, shares) = looked.await?;
     let share_epoch = stored.share_epoch;
     let (machine, effects) = Verifier::start(terms.clone(), seat.clone(), None, &stored)?;
-    driver::run_effects(&parts.store, effects).await?;
+    driver::run_effects(&parts.store, &vault, effects).await?;
     Ok(Opened {
+        vault,
         trust,
         next,
         terms,
@@ -212,6 +222,22 @@ async fn open<S: Store>(parts: &mut VerifierParts<S>) -> Result<Opened, StartFai
         shares,
         share_epoch,
     })
+}
+
+/// Opens the vault of the shares before anything is counted: with a wrong passphrase nothing happens.
+async fn open_vault<S: Store>(
+    parts: &mut VerifierParts<S>,
+    organism: OrganismId,
+    seat: &OwnSeat,
+) -> Result<Arc<Vault>, StartFailure> {
+    let (store, rng) = (parts.store.clone(), fork(&mut parts.rng));
+    let (verifier, cost) = (seat.verifier_id.clone(), parts.stretch);
+    // Erased once it has opened the vault.
+    let passphrase = std::mem::replace(&mut parts.passphrase, Passphrase::new(Vec::new()));
+    let opening = world::blocking(move || {
+        store::vault(&store, &passphrase, cost, (organism, &verifier), rng).map(Arc::new)
+    });
+    Ok(opening.await?)
 }
 
 /// The seat that certificate, vote key and genesis agree on.
@@ -270,6 +296,7 @@ impl<S: Store> Assembled<S> {
     fn of(parts: &mut VerifierParts<S>, opened: Opened) -> Result<Assembled<S>, StartFailure> {
         let claim = boot_claim(&opened, &mut parts.rng);
         let Opened {
+            vault,
             trust,
             next,
             terms,
@@ -286,24 +313,20 @@ impl<S: Store> Assembled<S> {
         check_names(&parts.fellows, terms, &seat.verifier_id)?;
         let fellows = fellows::fellows(&dialer, terms, &seat.verifier_id, &parts.fellows)?;
         let alarm = Alarm::new();
-        let boot = machine.boot_record(share_epoch);
         let conductor = Arc::new(Conductor::new(
-            parts.store.clone(),
+            (parts.store.clone(), Arc::clone(&vault)),
             terms.clone(),
             seat.clone(),
-            boot,
+            machine.boot_record(share_epoch),
             alarm.clone(),
             &shares,
             fork(&mut parts.rng),
         ));
-        let boots = Arc::new(Boots::new(
-            parts.store.clone(),
-            terms.clone(),
-            claim,
-            alarm.clone(),
-        ));
+        let boots = Boots::new(parts.store.clone(), terms.clone(), claim, alarm.clone());
+        let boots = Arc::new(boots);
         let signer = Arc::new(Signer::new(SignerParts {
             store: parts.store.clone(),
+            vault: Arc::clone(&vault),
             verifier: machine,
             rng: fork(&mut parts.rng),
             policy,
@@ -314,6 +337,7 @@ impl<S: Store> Assembled<S> {
         }));
         let activation = Arc::new(Activation {
             store: parts.store.clone(),
+            vault,
             terms: terms.clone(),
             seat: seat.clone(),
             signer: Arc::clone(&signer),

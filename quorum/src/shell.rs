@@ -9,7 +9,7 @@ use redlatch_link::store::{DataFolder, RedbStore};
 use redlatch_link::transport::Credentials;
 use redlatch_link::{build_id, world};
 use redlatch_verifier::config::VerifierFiles;
-use redlatch_verifier::{VerifierConfig, VerifierParts, VerifierProcess};
+use redlatch_verifier::{StretchCost, VerifierConfig, VerifierParts, VerifierProcess};
 
 pub(super) struct Verifier;
 
@@ -51,6 +51,8 @@ impl Service for Verifier {
             genesis: files.genesis,
             policy: files.policy,
             vote_key: files.vote_key,
+            passphrase: files.passphrase,
+            stretch: StretchCost::STANDARD,
             panel: files.panel,
             credentials: files.credentials,
             address: config.listen.ballots,

@@ -32,6 +32,7 @@ use crate::evaluate::Panel;
 use crate::freeze;
 use crate::metrics::{Step, VerifierMetrics};
 use crate::store::{self, KeptError};
+use crate::vault::Vault;
 
 /// Why a coordinator gets no answer of the machine.
 #[derive(Debug)]
@@ -71,6 +72,7 @@ struct Machine {
 /// The verifier's machine over its store.
 pub(crate) struct Signer<S> {
     store: S,
+    vault: Arc<Vault>,
     machine: Mutex<Option<Machine>>,
     policy: RwLock<Policy>,
     panel: Panel,
@@ -85,6 +87,7 @@ pub(crate) struct Signer<S> {
 /// What a signer is made of.
 pub(crate) struct SignerParts<S> {
     pub(crate) store: S,
+    pub(crate) vault: Arc<Vault>,
     pub(crate) verifier: Verifier,
     /// Where its nonces come from.
     pub(crate) rng: ChaCha20Rng,
@@ -100,6 +103,7 @@ impl<S: Store> Signer<S> {
         parts.metrics.booted(parts.verifier.generation());
         Signer {
             store: parts.store,
+            vault: parts.vault,
             machine: Mutex::new(Some(Machine {
                 verifier: parts.verifier,
                 rng: parts.rng,
@@ -252,12 +256,12 @@ impl<S: Store> Signer<S> {
             return Ok(None);
         };
         let taken = Step::of(stored.as_ref(), &effects);
-        let done = driver::run_effects(&self.store, effects).await;
+        let done = driver::run_effects(&self.store, &self.vault, effects).await;
         let answer = match done {
             Ok(answer) => answer,
             Err(error) => {
                 *slot = None;
-                return Err(self.failed(&KeptError::Store(error)));
+                return Err(self.failed(&error));
             }
         };
         let sessions = machine.verifier.sessions_open();

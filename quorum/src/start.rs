@@ -7,12 +7,14 @@ use redlatch_ballot::verifier::StartFault;
 use redlatch_link::exit::{ExitCode, Fails};
 use redlatch_link::file::FileError;
 use redlatch_link::keys::KeyError;
+use redlatch_link::passphrase::PassphraseError;
 use redlatch_link::store::StoreError;
 use redlatch_link::transport::TransportError;
 use redlatch_types::OrganismId;
 
 use crate::alarm::FatalCause;
 use crate::store::KeptError;
+use crate::vault::VaultError;
 
 /// Why a verifier does not run.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +42,14 @@ pub enum StartFailure {
         key: &'static str,
         /// Why.
         source: KeyError,
+    },
+    /// The passphrase of the key shares cannot be read.
+    #[error("passphrase {key}: {source}")]
+    Passphrase {
+        /// The dotted key.
+        key: &'static str,
+        /// Why.
+        source: PassphraseError,
     },
     /// The genesis file is no signed genesis.
     #[error("{} is not a genesis signed by the root it names", path.display())]
@@ -104,11 +114,13 @@ impl Fails for StartFailure {
             F::Setting { .. } | F::NotAGenesis { .. } | F::Terms(_) => ExitCode::Usage,
             F::File { source, .. } => source.code(),
             F::Key { source, .. } => source.code(),
+            F::Passphrase { source, .. } => source.code(),
             F::WrongOrganism { .. } | F::OtherPolicy | F::NotAVerifier(_) | F::WrongKey => {
                 ExitCode::Refused
             }
             F::Transport(error) => error.code(),
             F::Kept(KeptError::Store(error)) => error.code(),
+            F::Kept(KeptError::Vault(VaultError::WrongPassphrase)) => ExitCode::Refused,
             F::Kept(_) => ExitCode::Error,
             F::Start(_) | F::Fatal(FatalCause::RolledBack { .. }) => ExitCode::Refused,
             F::Fatal(_) => ExitCode::Error,
@@ -120,6 +132,7 @@ impl Fails for StartFailure {
         let hint = match self {
             F::File { source, .. } => return source.hint(),
             F::Key { source, .. } => return source.hint(),
+            F::Passphrase { source, .. } => return source.hint(),
             F::Transport(error) => return error.hint(),
             F::Kept(KeptError::Store(error)) => return error.hint(),
             F::WrongOrganism { .. } | F::OtherPolicy => {
@@ -129,6 +142,9 @@ impl Fails for StartFailure {
             F::WrongKey => "keys.vote must be the key that the genesis names for this verifier",
             F::Start(_) | F::Fatal(FatalCause::RolledBack { .. }) => {
                 "do not delete anything: a verifier without its memory is replaced, never reset"
+            }
+            F::Kept(KeptError::Vault(VaultError::WrongPassphrase)) => {
+                "give it the passphrase under which its store was made; nothing has changed"
             }
             F::Kept(_) => "restore nothing from a backup; the verifier is replaced by a new one",
             _ => return None,

@@ -2,32 +2,41 @@
 //!
 //! ```text
 //!   signer      boot counter, ballots, ceremonies, shares     keys as redlatch_ballot::Row names them
+//!   vault       what the passphrase opens, and shares open under
 //!   findings    findings of votes, by digest
 //!   fellows     latest boot heard of each fellow; a claim that shows that this store was rolled back
 //!   journal     what is in force, and how far the journal was read
 //! ```
 //!
-//! Shares stand in the store's file unencrypted; the folder is its owner's alone. Nothing is ever deleted.
+//! A share is sealed by the vault before it is written, and nothing else here is a secret that signs. Nothing
+//! is ever deleted.
 
 use minicbor::{Decode, Encode};
+use rand_chacha::ChaCha20Rng;
 use redlatch_ballot::messages::CeremonyId;
 use redlatch_ballot::records::{BallotRecordV1, BootRecordV1, CeremonyRecordV1};
 use redlatch_ballot::verifier::Stored;
 use redlatch_ballot::{Row, SealedShare, ShareError};
 use redlatch_link::follow::TrustV1;
+use redlatch_link::passphrase::Passphrase;
 use redlatch_link::store::{Reader, Store, StoreError, Table};
 use redlatch_types::records::{BootClaimV1, FindingsV1};
-use redlatch_types::{Canonical, Digest, Envelope, IntentDigest, KeyEpoch, OrganismId, Signed};
-use zeroize::Zeroizing;
+use redlatch_types::{
+    Canonical, Digest, Envelope, IntentDigest, KeyEpoch, OrganismId, Signed, VerifierId,
+};
+
+use crate::vault::{StretchCost, Vault, VaultError, VaultV1};
 
 const SIGNER: Table = Table("signer");
 const FINDINGS: Table = Table("findings");
 const FELLOWS: Table = Table("fellows");
 const JOURNAL: Table = Table("journal");
+const VAULT: Table = Table("vault");
 
 /// No fellow has this name: a name is not empty.
 const ROLLED_BACK: &[u8] = b"";
 const FOLLOWED: &[u8] = b"followed";
+const SEALED: &[u8] = b"sealed";
 /// Most shares looked at; a ceremony that failed late leaves one behind.
 const SHARES_MAX: usize = 1024;
 
@@ -43,6 +52,9 @@ pub enum KeptError {
     /// A share is not this verifier's.
     #[error("a key share in the store: {0}")]
     Share(#[from] ShareError),
+    /// Shares cannot be opened or sealed.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
 }
 
 fn row<T: Canonical>(
@@ -59,11 +71,44 @@ fn row<T: Canonical>(
         .map_err(|_| KeptError::Unreadable(what))
 }
 
-/// Writes rows in one durable transaction.
-pub(crate) fn persist<S: Store>(store: &S, rows: &[Row]) -> Result<(), StoreError> {
+/// Opens the vault that is kept; a store in which nothing was ever counted gets one, durably.
+///
+/// # Errors
+/// [`KeptError`]; [`VaultError::WrongPassphrase`] if it was made under another one.
+pub(crate) fn vault<S: Store>(
+    store: &S,
+    passphrase: &Passphrase,
+    cost: StretchCost,
+    owner: (OrganismId, &VerifierId),
+    rng: ChaCha20Rng,
+) -> Result<Vault, KeptError> {
+    let kept: Option<VaultV1> = store.read(|view| row(view, VAULT, SEALED, "vault"))?;
+    if let Some(kept) = kept {
+        return Ok(Vault::open(&kept, passphrase, owner, rng)?);
+    }
+    if store.get(SIGNER, &Row::boot_key())?.is_some() {
+        return Err(VaultError::Gone.into());
+    }
+    let (vault, kept) = Vault::create(passphrase, cost, owner, rng)?;
+    store.put(VAULT, SEALED, &kept.to_canonical())?;
+    Ok(vault)
+}
+
+/// Writes rows in one durable transaction; a share is sealed for its row.
+pub(crate) fn persist<S: Store>(store: &S, vault: &Vault, rows: &[Row]) -> Result<(), KeptError> {
+    let mut pairs = Vec::new();
+    for row in rows {
+        let key = row.key();
+        let value = match row {
+            Row::Share(share) => vault.seal(&key, &share.bytes)?,
+            Row::Boot(_) | Row::Ballot(_) | Row::Ceremony(_) => row.value().to_vec(),
+        };
+        pairs.push((key, value));
+    }
     store.write(|view| {
-        rows.iter()
-            .try_for_each(|row| view.put(SIGNER, &row.key(), &row.value()))
+        pairs
+            .iter()
+            .try_for_each(|(key, value)| view.put(SIGNER, key, value).map_err(KeptError::from))
     })
 }
 
@@ -86,14 +131,15 @@ pub(crate) fn begun<S: Store>(
 /// Every share, by ascending epoch.
 pub(crate) fn shares<S: Store>(
     store: &S,
+    vault: &Vault,
     organism: OrganismId,
     identifier: u16,
 ) -> Result<Vec<SealedShare>, KeptError> {
     let (from, to) = ([Row::SHARES], [Row::SHARES + 1]);
     let pairs = store.range(SIGNER, &from, Some(&to), SHARES_MAX)?;
     let mut shares = Vec::new();
-    for (_, bytes) in pairs {
-        let bytes = Zeroizing::new(bytes);
+    for (key, bytes) in pairs {
+        let bytes = vault.unseal(&key, &bytes)?;
         shares.push(SealedShare::from_bytes(&bytes, organism, identifier)?);
     }
     Ok(shares)
@@ -103,14 +149,15 @@ pub(crate) fn shares<S: Store>(
 ///
 /// # Errors
 /// [`KeptError`].
-pub fn stored<S: Store>(
+pub(crate) fn stored<S: Store>(
     store: &S,
+    vault: &Vault,
     organism: OrganismId,
     identifier: u16,
 ) -> Result<Stored, KeptError> {
     let boot: Option<BootRecordV1> =
         store.read(|view| row(view, SIGNER, &Row::boot_key(), "boot counter"))?;
-    let shares = shares(store, organism, identifier)?;
+    let shares = shares(store, vault, organism, identifier)?;
     Ok(Stored {
         boot,
         share_epoch: shares
@@ -196,6 +243,7 @@ pub(crate) fn keep_followed<S: Store>(store: &S, followed: &FollowedV1) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use rand_core::SeedableRng;
     use redlatch_link::store::SimDisk;
     use redlatch_types::{Scope, SigningKey};
 
@@ -214,6 +262,55 @@ mod tests {
         };
         let sealed = Envelope::seal(scope, &SigningKey::from_seed([9; 32]), &claim);
         sealed.open().unwrap()
+    }
+
+    fn opened<S: Store>(store: &S, passphrase: &str) -> Result<Vault, KeptError> {
+        let cost = StretchCost {
+            memory_kib: 8,
+            passes: 1,
+        };
+        let (passphrase, owner) = (Passphrase::new(passphrase.into()), "va".parse().unwrap());
+        let rng = ChaCha20Rng::from_seed([5; 32]);
+        let owner = (OrganismId(Digest::ZERO), &owner);
+        vault(store, &passphrase, cost, owner, rng)
+    }
+
+    #[test]
+    fn the_vault_is_durable_and_opens_by_its_passphrase_alone() {
+        let disk = SimDisk::new();
+        let store = disk.open().unwrap();
+        let sealed = opened(&store, "one").unwrap().seal(b"row", b"share");
+        drop(store);
+        disk.crash();
+        let store = disk.open().unwrap();
+        let again = opened(&store, "one").unwrap();
+        assert_eq!(
+            again.unseal(b"row", &sealed.unwrap()).unwrap()[..],
+            *b"share"
+        );
+        let wrong = opened(&store, "two").err();
+        assert!(matches!(
+            wrong,
+            Some(KeptError::Vault(VaultError::WrongPassphrase))
+        ));
+    }
+
+    #[test]
+    fn fault_034_a_store_with_a_boot_gets_no_new_vault() {
+        let disk = SimDisk::new();
+        let store = disk.open().unwrap();
+        let boot = BootRecordV1 {
+            organism_id: OrganismId(Digest::ZERO),
+            verifier_id: "va".parse().unwrap(),
+            generation: 1,
+            key_epoch: KeyEpoch(0),
+        };
+        let opener = opened(&store, "one").unwrap();
+        persist(&store, &opener, &[Row::Boot(boot)]).unwrap();
+        let delete = |view: &mut dyn redlatch_link::store::Writer| view.delete(VAULT, SEALED);
+        store.write(delete).unwrap();
+        let gone = opened(&store, "one").err();
+        assert!(matches!(gone, Some(KeptError::Vault(VaultError::Gone))));
     }
 
     #[test]
@@ -237,7 +334,8 @@ mod tests {
         let disk = SimDisk::new();
         let store = disk.open().unwrap();
         let known = |store: &_| {
-            stored(store, OrganismId(Digest::ZERO), 1)
+            let opened = opened(store, "one").unwrap();
+            stored(store, &opened, OrganismId(Digest::ZERO), 1)
                 .unwrap()
                 .was_rolled_back
         };

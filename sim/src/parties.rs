@@ -20,6 +20,7 @@ use madsim::task::NodeId;
 use redlatch_actuator::{ActuatorParts, ActuatorProcess};
 use redlatch_ballot::FrozenIntent;
 use redlatch_link::diagnostics::{Readiness, Registry};
+use redlatch_link::passphrase::Passphrase;
 use redlatch_link::store::{SimDisk, SyncFailure};
 use redlatch_link::{Role, exit, world};
 use redlatch_node::PartyAddresses;
@@ -27,7 +28,7 @@ use redlatch_sentinel::rules::{RulesConfig, rules};
 use redlatch_sentinel::{SentinelParts, SentinelProcess};
 use redlatch_types::Name;
 use redlatch_verifier::evaluate::{Evaluator, Panel, Report};
-use redlatch_verifier::{VerifierParts, VerifierProcess};
+use redlatch_verifier::{StretchCost, VerifierParts, VerifierProcess};
 
 use crate::kept::RecordedStore;
 use crate::organism::{ACTUATOR, NODES, SENTINEL, VERIFIERS, node_name};
@@ -42,6 +43,11 @@ const RED_LINE: &str = "10.0.3.2:7700";
 const HOLD_LINE: &str = "10.0.3.2:7701";
 /// What the sentinel lets be acted on.
 const ALLOWED: &str = "repo:refs/heads/";
+/// Nobody tries a simulated passphrase: stretching it protects nothing.
+const LIGHT: StretchCost = StretchCost {
+    memory_kib: 8,
+    passes: 1,
+};
 
 /// Which of the processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,6 +319,8 @@ impl Post {
             genesis: organism.sealed.clone(),
             policy: organism.policy(),
             vote_key: organism.party_key(self.who),
+            passphrase: Passphrase::new(self.who.into()),
+            stretch: LIGHT,
             panel: Panel::new(vec![Arc::new(Approves)], Duration::from_secs(5)),
             credentials: credentials(organism, Role::Verifier, self.who),
             address: socket(&verifier_address(self.who)),

@@ -28,6 +28,7 @@ pub mod identity;
 pub mod keys;
 pub mod logs;
 pub mod nodes;
+pub mod passphrase;
 #[cfg(not(madsim))]
 pub mod shell;
 pub mod store;

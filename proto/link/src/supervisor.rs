@@ -1,4 +1,4 @@
-//! Word to the process's supervisor by the systemd protocol (sd_notify(3)).
+//! Word to the process's supervisor by the systemd protocol (sd_notify(3)), and where it hands credentials over.
 //!
 //! Without `NOTIFY_SOCKET` in the environment there is no supervisor and nothing is sent. A supervisor
 //! that cannot be reached is no reason to stop, so failures are only returned.
@@ -6,6 +6,7 @@
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What is told.
@@ -27,6 +28,14 @@ impl Word {
             Word::Watchdog => "WATCHDOG=1",
         }
     }
+}
+
+/// Names the folder of credentials (`LoadCredential=`, `LoadCredentialEncrypted=` of a unit).
+pub(crate) const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+
+/// The folder in which the supervisor hands credentials over, if it does.
+pub fn credentials() -> Option<PathBuf> {
+    std::env::var_os(CREDENTIALS).map(PathBuf::from)
 }
 
 /// Tells the supervisor, if there is one.

@@ -4,6 +4,7 @@
 
 mod ballot;
 mod certificates;
+mod keys;
 mod node;
 mod quorum;
 mod roles;

@@ -14,6 +14,7 @@ use redlatch_ballot::{Coordinator, FreezeProof, FrozenIntent, QuorumKey, Step, T
 use redlatch_journal::development::authenticator::SoftAuthenticator;
 use redlatch_journal::development::{Parties, Subject};
 use redlatch_link::diagnostics::{Readiness, Registry};
+use redlatch_link::passphrase::Passphrase;
 use redlatch_link::store::SimDisk;
 use redlatch_link::transport::{Dialer, Limits, Listener};
 use redlatch_link::world::JoinHandle;
@@ -26,7 +27,7 @@ use redlatch_types::receipt::Receipt;
 use redlatch_types::records::*;
 use redlatch_types::*;
 use redlatch_verifier::evaluate::{Evaluator, Panel, Report};
-use redlatch_verifier::{StartFailure, VerifierParts, VerifierProcess};
+use redlatch_verifier::{StartFailure, StretchCost, VerifierParts, VerifierProcess};
 use tokio::sync::oneshot;
 
 use crate::certificates::Authority;
@@ -36,6 +37,11 @@ pub(crate) const START: u64 = 1_800_000_000_000;
 pub(crate) const NAMES: [&str; 4] = ["v1", "v2", "v3", "v4"];
 /// Nothing in these tests takes that long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Nobody tries these passphrases: stretching them protects nothing.
+const LIGHT: StretchCost = StretchCost {
+    memory_kib: 8,
+    passes: 1,
+};
 
 pub(crate) type Client = client_type!(VerifierClient);
 
@@ -135,6 +141,8 @@ pub(crate) struct Quorum {
     /// Who rejects, and why.
     pub(crate) against: BTreeMap<&'static str, &'static str>,
     seed: u8,
+    /// What every verifier is started with.
+    pub(crate) passphrase: &'static str,
 }
 
 fn free_address() -> SocketAddr {
@@ -178,6 +186,7 @@ impl Quorum {
             running: BTreeMap::new(),
             against: BTreeMap::new(),
             seed: 0,
+            passphrase: "correct horse battery",
         }
     }
 
@@ -204,6 +213,8 @@ impl Quorum {
             genesis: Envelope::seal(genesis.scope(), &key(1), &genesis),
             policy: self.journal.policy(),
             vote_key: key(20 + number),
+            passphrase: Passphrase::new(self.passphrase.into()),
+            stretch: LIGHT,
             panel: Panel::new(vec![opinion], Duration::from_secs(5)),
             credentials: self.authority.credentials(Role::Verifier, name),
             address: self.addresses[name].parse().unwrap(),

@@ -5,14 +5,17 @@ use std::path::Path;
 
 use crate::approve::authenticator;
 use rand_chacha::ChaCha20Rng;
+use rand_core::RngCore;
 use redlatch_journal::development::Subject;
 use redlatch_link::exit::{ExitCode, Failure};
+use redlatch_link::file::Access;
 use redlatch_link::keys::create_key;
 use redlatch_link::{Role, file, world};
 use redlatch_types::records::{
     ActorKind, HumanKeyV1, PinnedParty, RosterNode, RosterVerifier, Seat,
 };
 use redlatch_types::{Digest, FailureDomain, Name, NodeId, SigningKey, SubjectId, VerifierId};
+use zeroize::Zeroizing;
 
 /// Somebody who calls the cluster as a subject.
 #[derive(Clone, Copy)]
@@ -78,9 +81,21 @@ impl Maker<'_> {
         })
     }
 
+    /// What a verifier's key shares are sealed under, in a file beside its vote key.
+    fn passphrase(&mut self, place: &Path) -> Result<(), Failure> {
+        let folder = self.folder.join(place);
+        file::create_private_folder(&folder)?;
+        let mut drawn = Zeroizing::new([0; 32]);
+        self.rng.fill_bytes(&mut drawn[..]);
+        let text = Zeroizing::new(hex::encode(&drawn[..]));
+        let path = folder.join("share.passphrase");
+        Ok(file::create_file(&path, text.as_bytes(), Access::Private)?)
+    }
+
     fn verifier(&mut self, identifier: u16) -> Result<RosterVerifier, Failure> {
         let name_text = format!("v{identifier}");
         let place = Path::new("verifiers").join(&name_text);
+        self.passphrase(&place)?;
         Ok(RosterVerifier {
             verifier_id: VerifierId(name(&name_text)?),
             identifier,

@@ -30,6 +30,7 @@ pub(super) struct VerifierToml {
 #[derive(Serialize)]
 struct Keys {
     vote: PathBuf,
+    share_passphrase: PathBuf,
 }
 
 #[derive(Serialize)]
@@ -98,6 +99,7 @@ pub(super) fn config(
         fellows,
         keys: Keys {
             vote: place.join("vote.key"),
+            share_passphrase: place.join("share.passphrase"),
         },
         listen: Listen {
             ballots: listen[0],
