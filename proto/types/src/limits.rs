@@ -43,6 +43,8 @@ pub const SCOPES_MAX: usize = 256;
 pub const SAFETY_ATTEMPT_TTL_MS: u64 = 2 * MINUTE_MS;
 /// Time between COMMIT and the last moment at which its effect may be claimed.
 pub const EFFECT_DEADLINE_MS_MAX: u64 = 24 * HOUR_MS;
+/// How long a planned change of the quorum's key waits for the ballots that are open, at most.
+pub const KEY_ROTATION_WAIT_MS: u64 = 10 * MINUTE_MS;
 
 /// Age of the last tick at which the leader puts a new one before a client batch.
 pub const TICK_AGE_MS_MAX: u64 = 1_000;

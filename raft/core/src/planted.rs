@@ -127,6 +127,8 @@ redlatch_types::planted_bugs! {
         EndedOnArrival,
         /// Anybody has another person asked.
         AnybodyAsks,
+        /// A planned change of the quorum's key ends ballots at once.
+        RotationEndsBallots,
         /// A node gives its vote up where it cannot get it back.
         RejoinedTooEarly,
     }

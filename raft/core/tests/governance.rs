@@ -180,6 +180,56 @@ pub(super) fn an_activation_that_comes_too_late_has_lapsed() {
     );
 }
 
+/// A committed change that has half an hour to be activated.
+fn committed_for_long(world: &mut World, payload: ActionPayload) -> TransactionId {
+    let mut proposal = world.change(payload);
+    proposal.effect_deadline_ms = 30 * MINUTE;
+    let command = world.freeze_command(GOVERNOR, "governor", &proposal);
+    let Accepted::Frozen(digest) = world.ok(command) else {
+        panic!("it is frozen");
+    };
+    let capability = world.decide(digest);
+    let Accepted::Prepared(id) = world.ok(RawCommand::Prepare(digest, capability)) else {
+        panic!("it is prepared");
+    };
+    world.ok(RawCommand::Commit(id));
+    id
+}
+
+#[test]
+pub(super) fn d12_another_key_of_the_same_four_lets_ballots_end_for_ten_minutes() {
+    let rotation = |world: &World| {
+        let same = world.governance().roster.verifiers;
+        ActionPayload::VerifierSetChange(same)
+    };
+    // No ballot is open.
+    let mut world = World::new();
+    let payload = rotation(&world);
+    world.make_change(payload);
+    assert!(world.governance().quorum_key.is_none());
+    assert_eq!(world.governance().last_key_epoch, KeyEpoch(1));
+
+    // One is open all the time.
+    let mut world = World::new();
+    world.freeze(MAIN, 0, 1);
+    let payload = rotation(&world);
+    let id = committed_for_long(&mut world, payload);
+    let committed = world.now();
+    assert_eq!(world.refused(RawCommand::Activate(id)), Refusal::NotDue);
+    world.tick(committed + 10 * MINUTE - 1);
+    assert_eq!(world.refused(RawCommand::Activate(id)), Refusal::NotDue);
+    world.tick(committed + 10 * MINUTE);
+    world.ok(RawCommand::Activate(id));
+
+    // Whoever replaces a verifier waits for no ballot.
+    let mut world = World::new();
+    world.freeze(MAIN, 0, 1);
+    let mut verifiers = world.governance().roster.verifiers;
+    verifiers[0].policy_digest = digest("another policy");
+    world.make_change(ActionPayload::VerifierSetChange(verifiers));
+    assert!(world.governance().quorum_key.is_none());
+}
+
 #[test]
 pub(super) fn a_latch_stops_an_activation_and_its_epoch_voids_it() {
     let mut world = World::new();

@@ -13,6 +13,9 @@ fn noticed_by(bug: Bug) -> fn() {
     match bug {
         Bug::ActivationUnfenced => governance::a_latch_stops_an_activation_and_its_epoch_voids_it,
         Bug::ActivatedBeforeItsTime => governance::m1_i18_a_mode_is_active_only_by_its_activation,
+        Bug::RotationEndsBallots => {
+            governance::d12_another_key_of_the_same_four_lets_ballots_end_for_ten_minutes
+        }
         Bug::ActivatedAfterItsTime => governance::an_activation_that_comes_too_late_has_lapsed,
         Bug::ClaimedAfterItsTime => {
             positive::an_unclaimed_effect_lapses_and_a_claimed_one_keeps_the_resource
@@ -172,6 +175,7 @@ fn breaks(bug: Bug) -> &'static [&'static str] {
         Bug::AnybodyActuates => &["M1-L2"],
         // Rules of the design that no invariant of the requirements names.
         Bug::ResetKeepsTiers
+        | Bug::RotationEndsBallots
         | Bug::ResetForgetsGrounds
         | Bug::StepsShareAnEntry
         | Bug::VotesOutsideTheSheet

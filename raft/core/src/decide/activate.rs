@@ -10,17 +10,20 @@
 //! later autonomy epoch, so whatever was issued before it is void (M1-I14, M1-L12).
 
 use redlatch_types::event::{Accepted, Event};
+use redlatch_types::limits::KEY_ROTATION_WAIT_MS;
 use redlatch_types::records::{
-    ActionPayload, AutonomyActivationReceiptV1, AutonomyEpochV1, AutonomyGrantV1, ClientIdentityV1,
-    CommitMarkerV1, GrantPayload, HumanKeyV1, KeyPayload, RedScope, ResetPayload, SafetyState,
-    SubjectPayload, Tier, grants_digest,
+    ActionPayload, AuthorityVariant, AutonomyActivationReceiptV1, AutonomyEpochV1, AutonomyGrantV1,
+    ClientIdentityV1, CommitMarkerV1, GrantPayload, HumanKeyV1, KeyPayload, RedScope, ResetPayload,
+    SafetyState, SovereignActionIntentV1, SubjectPayload, Tier, grants_digest,
 };
 use redlatch_types::{Canonical, Digest, GrantId, KeyEpoch, Refusal, TransactionId};
 
 use super::fence::{Target, fence, one_step_per_entry, still_authorised};
 use super::payload::lawful;
 use super::{Decision, effects, governance, roster};
-use crate::authority::{Authority, EffectStage, Governance, Intent, Transaction, TransactionStage};
+use crate::authority::{
+    Authority, EffectStage, Governance, Intent, IntentStage, Transaction, TransactionStage,
+};
 use crate::evolve::evolve;
 use crate::planted::Bug;
 
@@ -54,6 +57,9 @@ pub(super) fn activate(state: &Authority, id: &TransactionId) -> Decision {
     {
         return Err(Refusal::NotDue);
     }
+    if !ballots_may_end(state, governance, &live.intent, marker) {
+        return Err(Refusal::NotDue);
+    }
     if state.clock.state_time >= marker.effect_deadline && !Bug::ActivatedAfterItsTime.planted() {
         return Err(Refusal::EffectLapsed);
     }
@@ -65,6 +71,30 @@ pub(super) fn activate(state: &Authority, id: &TransactionId) -> Decision {
     lawful(state, governance, proposer, &live.intent.payload)?;
     let events = in_force(state, governance, live, transaction, marker)?;
     Ok((events, accepted))
+}
+
+/// Whether another key of the same four verifiers may end the ballots that are open (D12): once there is none, or ten
+/// minutes after its marker. A change of who votes waits for nobody.
+fn ballots_may_end(
+    state: &Authority,
+    governance: &Governance,
+    intent: &SovereignActionIntentV1,
+    marker: &CommitMarkerV1,
+) -> bool {
+    let planned = matches!(&intent.payload, ActionPayload::VerifierSetChange(verifiers)
+        if *verifiers == governance.roster.verifiers);
+    if !planned || governance.quorum_key.is_none() || Bug::RotationEndsBallots.planted() {
+        return true;
+    }
+    let now = state.clock.state_time;
+    let open = |it: &Intent| {
+        it.stage == IntentStage::Frozen
+            && it.intent.required_authority_variant == AuthorityVariant::AgentQuorum
+            && it.intent.autonomy_epoch == governance.epoch.autonomy_epoch
+            && now < it.intent.expires_at
+    };
+    !state.intents.values().any(open)
+        || now >= marker.committed_at.saturating_add(KEY_ROTATION_WAIT_MS)
 }
 
 /// The events of an activation: the receipt, what changed, the next epoch.
