@@ -15,7 +15,7 @@ pub enum Kind {
     Bootstrap = 1,
     /// Move state time.
     Tick = 2,
-    /// Activate the quorum's first key.
+    /// Activate the quorum's key.
     ActivateQuorumKey = 3,
     /// Freeze an intent.
     FreezeIntent = 4,

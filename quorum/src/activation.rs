@@ -10,7 +10,7 @@
 //! terms that are in force here, or not at all.
 //!
 //! Other seats, pins or another organism epoch are the next start's to take up: everything in the process
-//! rests on them.
+//! rests on them. So is a key that was voided: the ceremony of the next one is held under the roster of a start.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -168,7 +168,10 @@ impl<S: Store> Activation<S> {
             let known = trust.in_force();
             let same = known.scope == self.terms.scope()
                 && known.roster.verifiers == self.terms.roster().verifiers;
-            if !same {
+            // The next key is made under one roster by all four: under the one of their start.
+            let other_roster = known.roster.roster_epoch != self.terms.roster().roster_epoch;
+            let another_key = known.quorum_key.is_none() && other_roster;
+            if !same || another_key {
                 return Err(FatalCause::OtherTerms);
             }
             let has_key = self.adopt(trust).await.map_err(|error| match error {

@@ -5,9 +5,10 @@ use tokio::sync::watch;
 /// Why a verifier must not go on. The process ends, and what is on disk decides the next start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FatalCause {
-    /// Seats, pins or the organism epoch are others: what is kept now is what the next start begins with.
+    /// Seats, pins or the organism epoch are others, or the key is void and another one is to be made: what is kept
+    /// now is what the next start begins with.
     #[error(
-        "the verifiers or the organism epoch are others; the next start is under what is in force now"
+        "the verifiers, their key or the organism epoch are others; the next start is under what is in force now"
     )]
     OtherTerms,
     /// Something could not be made durable.

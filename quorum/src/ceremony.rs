@@ -26,7 +26,7 @@ use redlatch_link::world::{self, Monotonic};
 use redlatch_proto::v1::ceremony_request::Message;
 use redlatch_types::command::RawCommand;
 use redlatch_types::records::KeyConfirmationV1;
-use redlatch_types::{Canonical, Digest, Envelope, KeyEpoch, Refusal, Signed, VerifierId};
+use redlatch_types::{Canonical, Digest, Envelope, Refusal, Signed, VerifierId};
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
@@ -46,8 +46,6 @@ const SUBMIT_DEADLINE: Duration = Duration::from_secs(10);
 const SUBMIT_AGAIN: Duration = Duration::from_secs(2);
 /// The member that begins ceremonies and submits their result.
 const FIRST: u16 = 1;
-/// The epoch of the quorum's first key.
-const FIRST_KEY: KeyEpoch = KeyEpoch(1);
 
 /// Kinds of messages that wait for a fellow.
 enum Waiting {
@@ -105,8 +103,7 @@ impl<S: Store> Conductor<S> {
         shares: &[SealedShare],
         rng: ChaCha20Rng,
     ) -> Conductor<S> {
-        let waiting = shares.iter().filter(|it| it.epoch() == FIRST_KEY);
-        let own: Vec<Envelope> = waiting.map(|it| it.confirm(&terms, &seat)).collect();
+        let own = confirmed_again(shares, &terms, &seat);
         let mut state = State {
             current: None,
             since: Monotonic::now(),
@@ -239,6 +236,7 @@ impl<S: Store> Conductor<S> {
                     self.wait(id, to, Waiting::Round2(message));
                 }
                 CeremonyEffect::Confirm(envelope) => {
+                    self.read_back(&envelope).await?;
                     tracing::info!("a key share was made; it waits for the journal");
                     take_confirmation(state, &self.terms, &envelope)?;
                     state.own.push(envelope);
@@ -246,6 +244,21 @@ impl<S: Store> Conductor<S> {
             }
         }
         Ok(())
+    }
+
+    /// What is confirmed is what a restart finds: the share is read back and tested once more.
+    async fn read_back(&self, confirmation: &Envelope) -> Result<(), Refusal> {
+        let (store, vault) = (self.store.clone(), Arc::clone(&self.vault));
+        let (organism, identifier) = (self.terms.scope().organism_id, self.seat.identifier);
+        let found =
+            world::blocking(move || store::shares(&store, &vault, organism, identifier)).await;
+        let shares = found.map_err(|error| self.failed(&error))?;
+        let again = confirmed_again(&shares, &self.terms, &self.seat);
+        if again.contains(confirmation) {
+            return Ok(());
+        }
+        let lost = KeptError::Unreadable("share that was just written");
+        Err(self.failed(&lost))
     }
 
     fn wait(&self, id: Option<CeremonyId>, to: u16, message: Waiting) {
@@ -326,14 +339,33 @@ impl<S: Store> Conductor<S> {
         let id = CeremonyId {
             nonce,
             roster_epoch: self.terms.roster().roster_epoch,
-            quorum_key_epoch: FIRST_KEY,
+            quorum_key_epoch: self.terms.next_key_epoch(),
         };
         // A failure has been logged; it is tried again.
         let _ = self.begin(&mut state, id).await;
     }
 }
 
-/// Notes a confirmation by the verifier that it names, for this roster's first key.
+/// What waits in the store for the key that comes next under this roster. Any other share is void or of a ceremony
+/// that can end in no key any more.
+fn confirmed_again(shares: &[SealedShare], terms: &Terms, seat: &OwnSeat) -> Vec<Envelope> {
+    let roster = terms.roster().roster_epoch;
+    let waits = |it: &&SealedShare| {
+        terms.quorum_key().is_none()
+            && it.epoch() == terms.next_key_epoch()
+            && it.roster_epoch() == roster
+    };
+    let confirmed = |share: &SealedShare| match share.confirm(terms, seat) {
+        Ok(confirmation) => Some(confirmation),
+        Err(error) => {
+            tracing::warn!(%error, "a key share is not confirmed again");
+            None
+        }
+    };
+    shares.iter().filter(waits).filter_map(confirmed).collect()
+}
+
+/// Notes a confirmation by the verifier that it names, for this roster's next key.
 fn take_confirmation(state: &mut State, terms: &Terms, envelope: &Envelope) -> Result<(), Refusal> {
     let signed = envelope
         .open::<KeyConfirmationV1>()
@@ -345,7 +377,9 @@ fn take_confirmation(state: &mut State, terms: &Terms, envelope: &Envelope) -> R
     if !authentic {
         return Err(Refusal::Unauthorized);
     }
-    if record.quorum_key_epoch != FIRST_KEY || record.roster_epoch != terms.roster().roster_epoch {
+    if record.quorum_key_epoch != terms.next_key_epoch()
+        || record.roster_epoch != terms.roster().roster_epoch
+    {
         return Err(Refusal::StaleRoster);
     }
     // Everything that the four must agree on.

@@ -29,6 +29,7 @@ pub mod evaluate;
 mod fellows;
 mod freeze;
 mod metrics;
+mod newcomer;
 pub mod process;
 mod service;
 mod signer;

@@ -1,7 +1,8 @@
 //! A whole verifier over any store: in the order in which its parts may start.
 //!
 //! ```text
-//!   own seat ─▶ boot counted, durably ─▶ key taken up, if kept ─▶ serve ─▶ fellows, journal, ceremony
+//!   own seat ─▶ shares opened ─▶ boot counted, durably ─▶ key taken up, if kept ─▶ serve ─▶ fellows, journal, ceremony
+//!     └─ in nothing that is known yet: the journal is read to its end
 //! ```
 //!
 //! The boot is counted before anything is said. Fellows and nodes are not waited for: a verifier that runs
@@ -38,6 +39,7 @@ use crate::driver;
 use crate::evaluate::Panel;
 use crate::fellows::{self, Boots, Fellow};
 use crate::metrics::VerifierMetrics;
+use crate::newcomer;
 use crate::service::{CALLERS, Desk, VerifierService};
 use crate::signer::{Signer, SignerParts};
 use crate::start::StartFailure;
@@ -199,7 +201,15 @@ async fn open<S: Store>(parts: &mut VerifierParts<S>) -> Result<Opened, StartFai
     let store = parts.store.clone();
     let followed = world::blocking(move || store::followed(&store)).await?;
     let next = followed.as_ref().map_or(0, |it| it.next);
-    let (trust, terms, seat) = own_seat(parts, followed.map(|it| it.trust))?;
+    let trust = trusted(parts, followed.map(|it| it.trust))?;
+    let (trust, next) = match own_seat(parts, &trust) {
+        // Seated by a change of the verifiers that was not read yet, or not at all.
+        Err(StartFailure::NotAVerifier(_) | StartFailure::WrongKey) => {
+            newcomer::catch_up(parts, trust, next).await?
+        }
+        _ => (trust, next),
+    };
+    let (terms, seat) = own_seat(parts, &trust)?;
     let (organism, identifier) = (terms.scope().organism_id, seat.identifier);
     let vault = open_vault(parts, organism, &seat).await?;
     let (store, opener) = (parts.store.clone(), Arc::clone(&vault));
@@ -240,11 +250,8 @@ async fn open_vault<S: Store>(
     Ok(opening.await?)
 }
 
-/// The seat that certificate, vote key and genesis agree on.
-fn own_seat<S>(
-    parts: &VerifierParts<S>,
-    kept: Option<TrustV1>,
-) -> Result<(Trust, Terms, OwnSeat), StartFailure> {
+/// What this verifier believes to begin with: the genesis, or what it has proven since.
+fn trusted<S>(parts: &VerifierParts<S>, kept: Option<TrustV1>) -> Result<Trust, StartFailure> {
     let not_signed = || StartFailure::NotAGenesis {
         path: "genesis".into(),
     };
@@ -265,8 +272,13 @@ fn own_seat<S>(
     if parts.policy.origin().organism != genesis.organism_id() {
         return Err(StartFailure::OtherPolicy);
     }
-    let trust = Trust::resume(parts.policy.clone(), genesis, kept)
-        .map_err(|error| StartFailure::setting("policy", error.to_string()))?;
+    Trust::resume(parts.policy.clone(), genesis, kept)
+        .map_err(|error| StartFailure::setting("policy", error.to_string()))
+}
+
+/// The seat that certificate, vote key and roster in force agree on.
+fn own_seat<S>(parts: &VerifierParts<S>, trust: &Trust) -> Result<(Terms, OwnSeat), StartFailure> {
+    let identity = parts.credentials.identity();
     let terms = Terms::in_force(trust.in_force())?;
     let named = |it: &VerifierId| identity.role == Role::Verifier && it.as_str() == identity.name;
     if !terms
@@ -278,7 +290,7 @@ fn own_seat<S>(
         return Err(StartFailure::NotAVerifier(identity.short()));
     }
     let seat = OwnSeat::find(&terms, parts.vote_key.clone()).filter(|it| named(&it.verifier_id));
-    Ok((trust, terms, seat.ok_or(StartFailure::WrongKey)?))
+    Ok((terms, seat.ok_or(StartFailure::WrongKey)?))
 }
 
 /// Everything that runs, put together.
@@ -310,7 +322,7 @@ impl<S: Store> Assembled<S> {
         let policy = trust.policy().clone();
         let follower = Follower::new(&dialer, &parts.nodes, trust, next)?;
         let nodes = follower.nodes().clone();
-        check_names(&parts.fellows, terms, &seat.verifier_id)?;
+        warn_of_strangers(&parts.fellows, terms, &seat.verifier_id);
         let fellows = fellows::fellows(&dialer, terms, &seat.verifier_id, &parts.fellows)?;
         let alarm = Alarm::new();
         let conductor = Arc::new(Conductor::new(
@@ -403,21 +415,15 @@ impl<S: Store> Assembled<S> {
     }
 }
 
-fn check_names(
-    addresses: &BTreeMap<String, String>,
-    terms: &Terms,
-    own: &VerifierId,
-) -> Result<(), StartFailure> {
+/// An address may stand in the configuration before its verifier has a seat, and after it has lost it. A name that
+/// was mistyped looks the same, so it is said.
+fn warn_of_strangers(addresses: &BTreeMap<String, String>, terms: &Terms, own: &VerifierId) {
     let known = |name: &String| {
         let mut all = terms.roster().verifiers.iter();
         all.any(|it| it.verifier_id != *own && it.verifier_id.as_str() == name)
     };
-    match addresses.keys().find(|name| !known(name)) {
-        Some(name) => Err(StartFailure::setting(
-            "fellows",
-            format!("{name} is no other verifier of the roster"),
-        )),
-        None => Ok(()),
+    for name in addresses.keys().filter(|name| !known(name)) {
+        tracing::warn!(%name, "`fellows` names no other verifier of the roster in force");
     }
 }
 

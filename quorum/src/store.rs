@@ -193,7 +193,8 @@ pub(crate) fn opened_findings<S: Store>(
     })
 }
 
-/// Remembers a fellow's boot if it is later than the one known. Gives what is remembered now.
+/// Remembers a fellow's boot if it is later than the one known. Gives what is remembered now. The boots of a
+/// verifier that was replaced under its name are another's: the caller has seen that the key of this one is in force.
 pub(crate) fn remember_boot<S: Store>(
     store: &S,
     claim: &Signed<BootClaimV1>,
@@ -201,12 +202,11 @@ pub(crate) fn remember_boot<S: Store>(
     let key = claim.record().verifier_id.as_str().as_bytes();
     let known: Option<Envelope> = store.read(|view| row(view, FELLOWS, key, "fellow's boot"))?;
     if let Some(known) = known {
-        let generation = known
+        let before = known
             .open::<BootClaimV1>()
-            .map_err(|_| KeptError::Unreadable("fellow's boot"))?
-            .record()
-            .generation;
-        if generation >= claim.record().generation {
+            .map_err(|_| KeptError::Unreadable("fellow's boot"))?;
+        let same_verifier = before.key() == claim.key();
+        if same_verifier && before.record().generation >= claim.record().generation {
             return Ok(known);
         }
     }
@@ -327,6 +327,18 @@ mod tests {
         assert_eq!(remember_boot(&store, &claim(5, 3)).unwrap(), fifth);
         let sixth = claim(6, 4).envelope().clone();
         assert_eq!(remember_boot(&store, &claim(6, 4)).unwrap(), sixth);
+    }
+
+    #[test]
+    fn a_verifier_that_was_replaced_under_its_name_begins_its_boots_anew() {
+        let disk = SimDisk::new();
+        let store = disk.open().unwrap();
+        remember_boot(&store, &claim(5, 1)).unwrap();
+        let before = claim(1, 2);
+        let (scope, record) = (*before.scope(), before.record());
+        let replaced = Envelope::seal(scope, &SigningKey::from_seed([10; 32]), record);
+        let kept = remember_boot(&store, &replaced.open().unwrap()).unwrap();
+        assert_eq!(kept, replaced);
     }
 
     #[test]

@@ -121,7 +121,7 @@ enum Command {
     Approve(approve::Approve),
     /// Make an authenticator of software for a person (development organisms only).
     Authenticator(approve::NewAuthenticator),
-    /// Make keys.
+    /// Make keys; show the quorum's key, propose another one or another verifier.
     Key {
         #[command(subcommand)]
         command: key::KeyCommand,
@@ -202,7 +202,7 @@ async fn run(arguments: Arguments) -> Done {
         Command::Propose(arguments) => propose::run(&arguments, &common).await,
         Command::Approve(arguments) => approve::run(&arguments, &common).await,
         Command::Authenticator(arguments) => approve::make(&arguments, common.output),
-        Command::Key { command } => key::run(&command, common.output),
+        Command::Key { command } => key::run(&command, &common).await,
         Command::Governance => governance::run(&common).await,
         Command::Constitution => propose::constitution::show(&common).await,
         Command::RaiseLevel => propose::level::run(&common).await,

@@ -8,7 +8,7 @@
 
 pub(crate) mod constitution;
 pub(crate) mod level;
-mod parse;
+pub(crate) mod parse;
 
 use std::path::{Path, PathBuf};
 

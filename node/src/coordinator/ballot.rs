@@ -159,6 +159,7 @@ fn terms<E: Engine>(desk: &Desk<E>) -> Option<Terms> {
             epoch_next: next,
             acts_since: Vec::new(),
             former_sentinels: Vec::new(),
+            last_key_epoch: governance.last_key_epoch,
             scope: governance.scope(),
             roster: governance.roster.clone(),
             kernel: governance.kernel.clone(),

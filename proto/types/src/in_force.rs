@@ -74,6 +74,9 @@ pub struct InForceV1 {
     /// Sentinels that the root has replaced. What they said before was latched, and is still to be ended.
     #[n(10)]
     pub former_sentinels: Vec<PublicKey>,
+    /// The latest epoch of which the quorum ever had a key: the next key is of the one after it.
+    #[n(11)]
+    pub last_key_epoch: KeyEpoch,
 }
 
 /// What a proven event is to what is known.
@@ -121,6 +124,7 @@ impl InForceV1 {
             epoch_next: 0,
             acts_since: Vec::new(),
             former_sentinels: Vec::new(),
+            last_key_epoch: KeyEpoch(0),
         }
     }
 
@@ -177,6 +181,7 @@ impl InForceV1 {
                 {
                     return Err(NotTaken::OutOfOrder);
                 }
+                self.last_key_epoch = self.last_key_epoch.max(*epoch);
                 self.quorum_key = Some(ActiveKeyV1 {
                     epoch: *epoch,
                     group_key: *group_key,
@@ -184,7 +189,9 @@ impl InForceV1 {
                 });
                 Taken::Terms
             }
-            Event::QuorumKeyVoided(_) => {
+            Event::QuorumKeyVoided(epoch) => {
+                // Named by the journal, so that a key which was left out is counted all the same.
+                self.last_key_epoch = self.last_key_epoch.max(*epoch);
                 self.quorum_key = None;
                 Taken::Terms
             }
@@ -215,6 +222,11 @@ impl InForceV1 {
         let pinned = |it: &RosterV1| (it.sentinel.clone(), it.actuator.clone());
         if pinned(roster) != pinned(&self.roster) {
             return Err(NotTaken::OtherPins);
+        }
+        if roster.nodes == self.roster.nodes {
+            // A change of the verifiers, though they may be the same four: theirs is another key from here on,
+            // whoever hides that this one was voided.
+            self.quorum_key = None;
         }
         self.seat(roster);
         Ok(Taken::Roster)

@@ -3,7 +3,7 @@
 //! ```text
 //!  begin ─▶ [Persist begun, Broadcast round 1]
 //!  4 × round 1 ─▶ [Tell round 2 to each of three]
-//!  4 × round 2 ─▶ [Persist sealed share + boot record, Confirm]
+//!  4 × round 2 ─▶ self-test over every three ─▶ [Persist sealed share + boot record, Confirm]
 //!                      └── waits, sealed, for the journal's activation
 //! ```
 //!
@@ -21,7 +21,7 @@ use frost_ed25519::keys::dkg;
 use frost_ed25519::keys::{SigningShare, VerifiableSecretSharingCommitment};
 use frost_ed25519::{Identifier, Signature};
 use rand_core::{CryptoRng, RngCore};
-use redlatch_types::{Bytes, Canonical, Digest, Envelope, KeyEpoch, Record, Signed};
+use redlatch_types::{Bytes, Canonical, Digest, Envelope, Record, Signed};
 use zeroize::Zeroizing;
 
 use crate::group;
@@ -94,8 +94,9 @@ impl Ceremony {
         if known.is_some() {
             return Err(CeremonyFault::BegunBefore);
         }
-        let current = terms.quorum_key().map_or(KeyEpoch(0), |k| k.epoch);
-        if id.roster_epoch != terms.roster().roster_epoch || id.quorum_key_epoch != current.next() {
+        if id.roster_epoch != terms.roster().roster_epoch
+            || id.quorum_key_epoch != terms.next_key_epoch()
+        {
             return Err(CeremonyFault::StaleRoster);
         }
         let me = group::identifier(seat.identifier).map_err(|_| CeremonyFault::BadResult)?;
@@ -347,11 +348,14 @@ impl Ceremony {
             &package,
         )
         .map_err(|_| CeremonyFault::BadResult)?;
-        Ok(self.keep_and_confirm(&sealed))
+        self.keep_and_confirm(&sealed)
     }
 
     /// The share, and the boot record that knows of it, in one write; then the confirmation.
-    fn keep_and_confirm(&self, sealed: &SealedShare) -> Vec<CeremonyEffect> {
+    fn keep_and_confirm(&self, sealed: &SealedShare) -> Result<Vec<CeremonyEffect>, CeremonyFault> {
+        let confirmation = sealed
+            .confirm(&self.terms, &self.seat)
+            .map_err(|_| CeremonyFault::BadResult)?;
         let boot = BootRecordV1 {
             key_epoch: self.boot.key_epoch.max(sealed.epoch()),
             ..self.boot.clone()
@@ -361,10 +365,10 @@ impl Ceremony {
             group_key: sealed.group_key(),
             bytes: sealed.to_bytes(),
         };
-        vec![
+        Ok(vec![
             CeremonyEffect::Persist(vec![Row::Share(share), Row::Boot(boot)]),
-            CeremonyEffect::Confirm(sealed.confirm(&self.terms, &self.seat)),
-        ]
+            CeremonyEffect::Confirm(confirmation),
+        ])
     }
 
     /// Over all round-1 messages in the order of members, the group key, organism and epochs

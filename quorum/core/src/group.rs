@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use curve25519_dalek::Scalar;
+use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
 use frost_ed25519::keys::{PublicKeyPackage, VerifyingShare};
 use frost_ed25519::round1::{NonceCommitment, SigningCommitments};
 use frost_ed25519::round2::SignatureShare;
@@ -78,6 +80,36 @@ pub(crate) fn verifying_shares(
         });
     }
     Ok(lines)
+}
+
+/// The four public shares as points of the curve.
+pub(crate) fn points(
+    record: &PublicKeyPackageV1,
+) -> Result<BTreeMap<u16, EdwardsPoint>, NotOfTheGroup> {
+    let point = |line: &VerifyingShareV1| {
+        let bytes = CompressedEdwardsY::from_slice(&line.share.0).map_err(|_| NotOfTheGroup)?;
+        let point = bytes.decompress().ok_or(NotOfTheGroup)?;
+        Ok((line.identifier, point))
+    };
+    record.verifying_shares.iter().map(point).collect()
+}
+
+/// What three public shares make of the group key: Lagrange's interpolation at 0 (RFC 9591 §4.2), in the exponent.
+pub(crate) fn combined_without(left_out: u16, shares: &BTreeMap<u16, EdwardsPoint>) -> PublicKey {
+    let three = || shares.iter().filter(|(member, _)| **member != left_out);
+    let sum: EdwardsPoint = three()
+        .map(|(member, share)| {
+            let others = three().filter(|(other, _)| *other != member);
+            let coefficient: Scalar = others
+                .map(|(other, _)| {
+                    let (at, other) = (Scalar::from(*member), Scalar::from(*other));
+                    other * (other - at).invert()
+                })
+                .product();
+            share * coefficient
+        })
+        .sum();
+    PublicKey(sum.compress().0)
 }
 
 /// The library's signing package over a message that the caller rebuilt itself.

@@ -47,6 +47,9 @@ pub enum ShareError {
     /// Header and share contradict each other.
     #[error("the share does not fit its own public share")]
     Contradiction,
+    /// Three of the four could not sign for the group: the key would hang on the one that is left out.
+    #[error("the shares without member {0}'s do not make the group key")]
+    Subset(u16),
 }
 
 /// A share whose key is not known to be in force. It can be stored and it can wait.
@@ -104,8 +107,34 @@ impl SealedShare {
         &self.public
     }
 
+    /// Roster under which the ceremony was held.
+    pub fn roster_epoch(&self) -> RosterEpoch {
+        self.roster_epoch
+    }
+
+    /// Tests the share before its member says that it has it: it fits its own public share, and every three of the four
+    /// public shares make the group key. With the same test passed by the three others over the same public shares,
+    /// every three of the secret ones sign for the group.
+    ///
+    /// # Errors
+    /// [`ShareError::Contradiction`], or [`ShareError::Subset`] with the member that would be indispensable.
+    pub fn self_test(&self) -> Result<(), ShareError> {
+        self.open()?;
+        let shares = group::points(&self.public).map_err(|_| ShareError::Contradiction)?;
+        for left_out in 1..=MEMBERS {
+            if group::combined_without(left_out, &shares) != self.public.group_key {
+                return Err(ShareError::Subset(left_out));
+            }
+        }
+        Ok(())
+    }
+
     /// This member's signed confirmation of the ceremony; the same after a restart.
-    pub fn confirm(&self, terms: &Terms, seat: &OwnSeat) -> Envelope {
+    ///
+    /// # Errors
+    /// As [`SealedShare::self_test`]: nothing is confirmed that would not sign.
+    pub fn confirm(&self, terms: &Terms, seat: &OwnSeat) -> Result<Envelope, ShareError> {
+        self.self_test()?;
         let confirmation = KeyConfirmationV1 {
             verifier_id: seat.verifier_id.clone(),
             quorum_key_epoch: self.epoch(),
@@ -114,7 +143,7 @@ impl SealedShare {
             group_key: self.group_key(),
             public_key_package_digest: self.public.digest(),
         };
-        Envelope::seal(terms.scope(), &seat.key, &confirmation)
+        Ok(Envelope::seal(terms.scope(), &seat.key, &confirmation))
     }
 
     /// The bytes for the store. Erased on drop.
@@ -207,6 +236,15 @@ impl SealedShare {
         {
             return Err(ShareError::OtherGroup);
         }
+        Ok(KeyShare {
+            epoch: key.epoch,
+            public: self.public.clone(),
+            package: self.open()?,
+        })
+    }
+
+    /// The share as the library takes it, if it fits its own public share.
+    fn open(&self) -> Result<KeyPackage, ShareError> {
         let keys =
             group::public_key_package(&self.public).map_err(|_| ShareError::Contradiction)?;
         let identifier =
@@ -217,11 +255,8 @@ impl SealedShare {
         if keys.verifying_shares().get(&identifier) != Some(&own) {
             return Err(ShareError::Contradiction);
         }
-        Ok(KeyShare {
-            epoch: key.epoch,
-            public: self.public.clone(),
-            package: KeyPackage::new(identifier, secret, own, *keys.verifying_key(), THRESHOLD),
-        })
+        let group = *keys.verifying_key();
+        Ok(KeyPackage::new(identifier, secret, own, group, THRESHOLD))
     }
 }
 

@@ -67,6 +67,7 @@ pub struct Terms {
     constitution_digest: Digest,
     quorum_signature_required: bool,
     quorum_key: Option<QuorumKey>,
+    last_key_epoch: KeyEpoch,
 }
 
 impl Terms {
@@ -98,6 +99,7 @@ impl Terms {
                 group_key: key.group_key,
                 public_key_package_digest: key.public_key_package_digest,
             }),
+            last_key_epoch: known.last_key_epoch,
         })
     }
 
@@ -112,6 +114,7 @@ impl Terms {
     /// The same terms with this quorum key in force.
     #[must_use]
     pub fn with_key(mut self, key: QuorumKey) -> Terms {
+        self.last_key_epoch = self.last_key_epoch.max(key.epoch);
         self.quorum_key = Some(key);
         self
     }
@@ -149,6 +152,11 @@ impl Terms {
     /// The quorum key in force.
     pub fn quorum_key(&self) -> Option<&QuorumKey> {
         self.quorum_key.as_ref()
+    }
+
+    /// The epoch that the quorum's next key will have: no epoch comes twice, though its key is void.
+    pub fn next_key_epoch(&self) -> KeyEpoch {
+        self.last_key_epoch.next()
     }
 
     /// `quorum_policy_digest` of SPEC C.20: the constitution's terms on quorum decisions.

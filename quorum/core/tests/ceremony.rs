@@ -8,6 +8,7 @@ use redlatch_ballot::messages::*;
 use redlatch_ballot::records::*;
 use redlatch_ballot::*;
 use redlatch_types::command::RawCommand;
+use redlatch_types::in_force::InForceV1;
 use redlatch_types::records::*;
 use redlatch_types::*;
 use world::journal::{AGENT, VERIFIERS, key};
@@ -142,7 +143,7 @@ fn fault_038_a_share_is_sealed_until_exactly_its_key_is_journaled() {
     );
     let again: Vec<_> = desks
         .iter()
-        .map(|d| d.sealed_share().unwrap().confirm(&terms, &d.seat))
+        .map(|d| d.sealed_share().unwrap().confirm(&terms, &d.seat).unwrap())
         .collect();
     assert!(again.iter().all(|c| confirmations.contains(c)));
     world.ok(RawCommand::ActivateQuorumKey(again));
@@ -303,6 +304,62 @@ fn fault_038_the_share_is_durable_with_the_state_that_knows_of_it_before_it_is_c
     assert_eq!(share.quorum_key_epoch, KeyEpoch(1));
     assert_eq!(boot.key_epoch, KeyEpoch(1));
     assert!(confirmation.open::<KeyConfirmationV1>().is_ok());
+}
+
+#[test]
+fn nothing_is_confirmed_unless_the_share_fits_and_every_three_make_the_group_key() {
+    let (_, genesis) = journal_with(["east", "north", "south", "west"]);
+    let terms = Terms::of_genesis(&genesis).unwrap();
+    let mut desks = desks(&terms);
+    ceremony(&terms, &mut desks, 1);
+    let (share, seat) = (desks[0].sealed_share().unwrap(), &desks[0].seat);
+    assert!(share.confirm(&terms, seat).is_ok());
+    let bytes = share.to_bytes();
+    // Public shares stand behind the header, the group key and the transcript; a checksum ends it.
+    let place = |member: usize| {
+        let at = (8 + 23 + 32 + 32 + 8 + 8 + 2) + 64 + 32 * (member - 1);
+        at..at + 32
+    };
+    let cases = [
+        (1, 2, ShareError::Contradiction),
+        (2, 3, ShareError::Subset(1)),
+        (3, 4, ShareError::Subset(1)),
+        (4, 2, ShareError::Subset(1)),
+    ];
+    for (member, other, error) in cases {
+        let mut altered = bytes.to_vec();
+        altered.copy_within(place(other), place(member).start);
+        let sum_at = altered.len() - 32;
+        let sum = Digest::of(&altered[..sum_at]);
+        altered[sum_at..].copy_from_slice(&sum.0);
+        let organism = terms.scope().organism_id;
+        let altered = SealedShare::from_bytes(&altered, organism, 1).unwrap();
+        assert_eq!(altered.confirm(&terms, seat).err(), Some(error), "{member}");
+    }
+}
+
+#[test]
+fn fault_040_a_key_epoch_never_comes_twice() {
+    let (_, genesis) = journal_with(["east", "north", "south", "west"]);
+    // The quorum had a key once, and it is void.
+    let known = InForceV1 {
+        last_key_epoch: KeyEpoch(1),
+        ..InForceV1::of_genesis(&genesis)
+    };
+    let terms = Terms::in_force(&known).unwrap();
+    let mut desks = desks(&terms);
+    for (epoch, stale) in [(1, true), (2, false), (3, true)] {
+        let id = CeremonyId {
+            quorum_key_epoch: KeyEpoch(epoch),
+            ..ceremony_id(4)
+        };
+        let fault = begin(&terms, &mut desks[0], id).err();
+        assert_eq!(
+            fault,
+            stale.then_some(CeremonyFault::StaleRoster),
+            "{epoch}"
+        );
+    }
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use futures::Stream;
+use redlatch_journal::authority::Governance;
 use redlatch_journal::development::genesis;
 use redlatch_journal::tree::{NodeIndex, inclusion_proof};
-use redlatch_journal::{EntryId, State};
+use redlatch_journal::{EntryId, State, evolve};
 use redlatch_link::transport::{self, Listener, Routes};
 use redlatch_link::{Role, world};
 use redlatch_proto::answer::NoAnswer;
@@ -16,6 +17,7 @@ use redlatch_proto::v1::authority_server::{Authority, AuthorityServer};
 use redlatch_types::checkpoint::{Checkpoint, Origin, Stage};
 use redlatch_types::command::RawCommand;
 use redlatch_types::event::{Accepted, Event, Reply};
+use redlatch_types::in_force::{ActiveKeyV1, InForceV1};
 use redlatch_types::note::{Note, SignatureLine};
 use redlatch_types::policy::{NodeKeys, Policy};
 use redlatch_types::receipt::{Receipt, TlogProof};
@@ -197,6 +199,65 @@ impl Journal {
             }
         }
         panic!("nothing was frozen");
+    }
+
+    /// Puts other verifiers in force, with the events that an activation of such a change writes. Whether it may be
+    /// activated is the journal's own to test.
+    pub(crate) fn change_verifiers(&self, verifiers: Vec<RosterVerifier>) {
+        let governance = self.governance();
+        let mut roster = governance.roster.clone();
+        roster.roster_epoch = roster.roster_epoch.next();
+        roster.verifiers = verifiers;
+        let mut constitution = governance.constitution.followed();
+        let spec = &mut constitution.independence_spec;
+        spec.four_voting_verifier_principals = roster.verifier_seats();
+        let epoch = AutonomyEpochV1 {
+            autonomy_epoch: governance.epoch.autonomy_epoch.next(),
+            constitution_epoch: constitution.constitution_epoch,
+            constitution_digest: constitution.digest(),
+            quorum_key_epoch: KeyEpoch(0),
+            ..governance.epoch.clone()
+        };
+        let events = [
+            Event::RosterChanged(Box::new(roster)),
+            Event::ConstitutionAmended(Box::new(constitution)),
+            Event::QuorumKeyVoided(governance.last_key_epoch),
+            Event::EpochPublished(Box::new(epoch)),
+        ];
+        let mut guard = self.0.lock().unwrap();
+        let inner = &mut *guard;
+        for event in &events {
+            let leaf = event.to_canonical();
+            let mut nodes = Vec::new();
+            let frontier = &mut inner.state.log.frontier;
+            frontier.append(merkle::leaf_hash(&leaf), &mut nodes);
+            evolve(&mut inner.state.authority, event);
+            inner.nodes.extend(nodes);
+            inner.leaves.push(leaf);
+        }
+    }
+
+    pub(crate) fn governance(&self) -> Governance {
+        let inner = self.0.lock().unwrap();
+        inner.state.authority.governance.clone().unwrap()
+    }
+
+    /// What is in force.
+    pub(crate) fn in_force(&self) -> InForceV1 {
+        let governance = self.governance();
+        InForceV1 {
+            scope: governance.scope(),
+            roster: governance.roster.clone(),
+            constitution: governance.constitution.clone(),
+            autonomy_epoch: governance.epoch.autonomy_epoch,
+            quorum_key: governance.quorum_key.map(|key| ActiveKeyV1 {
+                epoch: key.epoch,
+                group_key: key.group_key,
+                public_key_package_digest: key.public_key_package_digest,
+            }),
+            last_key_epoch: governance.last_key_epoch,
+            ..InForceV1::of_genesis(&self.genesis())
+        }
     }
 
     /// The key in force, once there is one.

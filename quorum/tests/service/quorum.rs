@@ -10,7 +10,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 use redlatch_ballot::coordinator::{Abstention, Deadlines, Request};
 use redlatch_ballot::messages::{BallotPacketV1, PublicKeyPackageV1, SealedAnswerV1};
-use redlatch_ballot::{Coordinator, FreezeProof, FrozenIntent, QuorumKey, Step, Terms};
+use redlatch_ballot::{Coordinator, FreezeProof, FrozenIntent, Step, Terms};
 use redlatch_journal::development::authenticator::SoftAuthenticator;
 use redlatch_journal::development::{Parties, Subject};
 use redlatch_link::diagnostics::{Readiness, Registry};
@@ -141,6 +141,8 @@ pub(crate) struct Quorum {
     /// Who rejects, and why.
     pub(crate) against: BTreeMap<&'static str, &'static str>,
     seed: u8,
+    /// Vote keys that are not those of the genesis.
+    pub(crate) vote_keys: BTreeMap<&'static str, u8>,
     /// What every verifier is started with.
     pub(crate) passphrase: &'static str,
 }
@@ -186,6 +188,7 @@ impl Quorum {
             running: BTreeMap::new(),
             against: BTreeMap::new(),
             seed: 0,
+            vote_keys: BTreeMap::new(),
             passphrase: "correct horse battery",
         }
     }
@@ -212,7 +215,7 @@ impl Quorum {
             store: self.disks[name].open().unwrap(),
             genesis: Envelope::seal(genesis.scope(), &key(1), &genesis),
             policy: self.journal.policy(),
-            vote_key: key(20 + number),
+            vote_key: key(self.vote_keys.get(name).copied().unwrap_or(20 + number)),
             passphrase: Passphrase::new(self.passphrase.into()),
             stretch: LIGHT,
             panel: Panel::new(vec![opinion], Duration::from_secs(5)),
@@ -293,13 +296,7 @@ impl Quorum {
     }
 
     fn terms(&self) -> Terms {
-        let key = self.journal.quorum_key().expect("a key is in force");
-        let terms = Terms::of_genesis(&self.journal.genesis()).unwrap();
-        terms.with_key(QuorumKey {
-            epoch: key.epoch,
-            group_key: key.group_key,
-            public_key_package_digest: key.public_key_package_digest,
-        })
+        Terms::in_force(&self.journal.in_force()).unwrap()
     }
 
     /// The public key package, from whoever is up.

@@ -116,9 +116,8 @@ pub const ROSTER_LEVEL: u64 = 3;
 pub const FEATURE_LEVEL: u64 = 4;
 
 /// The feature level at which this build starts an organism: what its nodes carry to the end
-/// from a client's call to the effect. Above it the journal is ahead of its drivers: other verifiers
-/// would need a key ceremony of their own, which nothing carries out.
-pub const SERVED_LEVEL: u64 = 3;
+/// from a client's call to the effect. Where it is below [`FEATURE_LEVEL`] the journal is ahead of its drivers.
+pub const SERVED_LEVEL: u64 = 4;
 
 /// Which variants a mode allows at all for a class (DESIGN §9). Anything else is `wrong_variant`.
 pub fn mode_allows(mode: Mode, action: ActionClass, variant: AuthorityVariant) -> bool {
@@ -321,13 +320,12 @@ mod tests {
             row.is_some_and(|row| row.since > SERVED_LEVEL)
         };
         for class in ActionClass::ALL {
-            let ahead = *class == ActionClass::VerifierSetChange;
-            assert_eq!(refused(*class), ahead, "{class}");
+            assert!(!refused(*class), "{class}: a driver carries it out");
         }
         let verifiers = ActionPayload::VerifierSetChange(Vec::new());
         let at = |level| classify(Ingress::Cli, &verifiers, Mode::HumanGated, level, &[]);
-        assert_eq!(at(SERVED_LEVEL), Err(Refusal::FeatureLevel));
-        assert!(at(FEATURE_LEVEL).is_ok());
+        assert_eq!(at(ROSTER_LEVEL), Err(Refusal::FeatureLevel));
+        assert!(at(SERVED_LEVEL).is_ok());
     }
 
     #[test]

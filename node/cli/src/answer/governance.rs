@@ -1,4 +1,4 @@
-//! Answers about what is in force, `governance`, and acts of the root.
+//! Answers about what is in force, `governance` and `key status`, and acts of the root.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,26 @@ pub(crate) struct Governed {
     pub(crate) grants: Vec<GovernedGrant>,
     pub(crate) human_keys: Vec<GovernedKey>,
     pub(crate) grounds: Vec<GovernedGround>,
+}
+
+/// `key status`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct KeyStatus {
+    /// 0: none is in force.
+    pub(crate) quorum_key_epoch: Decimal,
+    /// All four have confirmed that they hold a share of it.
+    pub(crate) confirmed: bool,
+    pub(crate) roster_epoch: Decimal,
+    pub(crate) verifiers: Vec<SeatedVerifier>,
+}
+
+/// A verifier of the roster.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SeatedVerifier {
+    pub(crate) verifier: String,
+    pub(crate) seat: Decimal,
+    pub(crate) domain: String,
+    pub(crate) vote_key: String,
 }
 
 /// A node of the roster.

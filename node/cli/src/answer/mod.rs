@@ -30,7 +30,7 @@ pub(crate) use cluster::{Bench, Made, NewNode, Node, Process, Returned, Running,
 pub(crate) use event::{Leaf, Told};
 pub(crate) use governance::{
     Acted, Drafted, Governed, GovernedGrant, GovernedGround, GovernedKey, GovernedNode,
-    GovernedSubject, Signed,
+    GovernedSubject, KeyStatus, SeatedVerifier, Signed,
 };
 pub(crate) use intent::{
     Approved, Attested, Claimed, Decision, Drawn, Finding, Installed, Landed, Level, NewKey,
@@ -101,6 +101,7 @@ answers![
     Governed,
     Installed,
     Invalid,
+    KeyStatus,
     Landed,
     Leaf,
     Level,

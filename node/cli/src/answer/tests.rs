@@ -253,6 +253,8 @@ structures! {
     Reported { transaction, outcome }
     Level { feature_level }
     NewKey { public_key, file }
+    KeyStatus { quorum_key_epoch, confirmed, roster_epoch, verifiers }
+    SeatedVerifier { verifier, seat, domain, vote_key }
     Governed {
         mode, autonomy_epoch, constitution_epoch, roster_epoch, persons_required, nodes, subjects, grants, human_keys,
         grounds

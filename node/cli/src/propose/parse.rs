@@ -9,7 +9,7 @@ pub(super) fn hexadecimal(text: &str) -> Result<Bytes, String> {
 }
 
 /// An Ed25519 public key.
-pub(super) fn public_key(text: &str) -> Result<PublicKey, String> {
+pub(crate) fn public_key(text: &str) -> Result<PublicKey, String> {
     let mut key = [0; 32];
     hex::decode_to_slice(text, &mut key).map_err(|it| it.to_string())?;
     Ok(PublicKey(key))

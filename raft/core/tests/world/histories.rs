@@ -63,7 +63,9 @@ fn aborted_and_withdrawn(world: &mut World) {
 /// An organism that governs itself: every kind of leaf that changes who decides.
 pub fn governed_history() -> World {
     let mut world = World::before_genesis();
-    let record = redlatch_journal::development::genesis(parties());
+    let mut record = redlatch_journal::development::genesis(parties());
+    // Below what it is raised to.
+    record.feature_level = redlatch_journal::registry::ROSTER_LEVEL;
     world.ok(seal_genesis(&record));
     world.tick(START + 1_000);
     let supports = (1..=3).map(|n| support(&world, n, FEATURE_LEVEL)).collect();
