@@ -28,7 +28,7 @@ check: ## formatting and lints, warnings denied; writes nothing
 
 fix: ## formats, and applies what clippy can repair
 	@. deploy/env.sh; cargo fmt --all
-	@. deploy/env.sh; cargo fmt --manifest-path raft/core/fuzz/Cargo.toml
+	@. deploy/env.sh; for own in fuzz cross; do cargo fmt --manifest-path raft/core/$$own/Cargo.toml; done
 	@. deploy/env.sh; cargo clippy --workspace --exclude redlatch-sim --all-targets --fix --allow-dirty --allow-staged
 
 sim: ## the simulated world alone (SEEDS="1 2 3")

@@ -12,8 +12,9 @@ check() {
     case "$1" in
         fmt)
             cargo fmt --all --check
-            # A workspace of its own, beside the product's.
+            # Workspaces of their own, beside the product's.
             cargo fmt --check --manifest-path raft/core/fuzz/Cargo.toml
+            cargo fmt --check --manifest-path raft/core/cross/Cargo.toml
             ;;
         clippy) cargo clippy --workspace --exclude redlatch-sim --all-targets -- -D warnings ;;
         # redlatch-sim depends on every shell, so clippy sees each of them as it is in the simulated world.

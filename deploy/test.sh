@@ -17,4 +17,5 @@ if cargo nextest --version >/dev/null 2>&1; then
 else
     cargo test "${real[@]}"
 fi
+"$here/cross.sh"
 "$here/sim.sh"

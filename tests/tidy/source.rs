@@ -62,7 +62,7 @@ impl Source {
     pub(crate) fn shipped(&self) -> bool {
         let outside = ["tests/", "sim/"];
         let inside = outside.iter().any(|folder| self.path.starts_with(folder));
-        let beside = ["/benches/", "/fuzz/"];
+        let beside = ["/benches/", "/fuzz/", "/cross/"];
         !inside && !beside.iter().any(|folder| self.path.contains(folder))
     }
 }
