@@ -1,4 +1,4 @@
-//! Key shares at rest: sealed under a key that only the operator's passphrase opens (ADR 0018).
+//! Key shares at rest: sealed under a key that only the operator's passphrase opens (ADR 0017).
 //!
 //! ```text
 //!   passphrase ── Argon2id(salt, cost) ──▶ wrapping key ── opens ──▶ data key ── opens ──▶ each share
