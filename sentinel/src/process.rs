@@ -227,7 +227,9 @@ async fn begin<S: Store>(
     let store = parts.store.clone();
     let stored = world::blocking(move || store::stored(&store)).await?;
     let own = parts.key.public_key();
-    if !stored.is_new && stored.owner != Some(own) {
+    // A store of before it was written down is the first sentinel's.
+    let owner = stored.owner.unwrap_or(genesis.roster.sentinel.key);
+    if !stored.is_new && owner != own {
         return Err(StartFailure::AnothersStore);
     }
     let trust = Trust::resume(parts.policy.clone(), genesis, stored.trust.clone())
@@ -235,7 +237,8 @@ async fn begin<S: Store>(
     let next = trust.in_force().next;
     let mut follower = Follower::new(dialer, &parts.nodes, trust, next)?;
     let is_own = |roster: &RosterV1| roster.sentinel.key == own;
-    if !is_own(&follower.trust().in_force().roster) {
+    let asks = !is_own(&follower.trust().in_force().roster);
+    if asks {
         compared.unmet(
             "no roster that is known here names this key; the nodes are asked for a later one",
         );
@@ -248,8 +251,8 @@ async fn begin<S: Store>(
     if identity.name != trust.in_force().roster.sentinel.name.as_str() {
         return Err(StartFailure::NotTheSentinel(identity.short()));
     }
-    let (store, kept) = (parts.store.clone(), trust.kept().clone());
-    world::blocking(move || store::own(&store, &own, &kept)).await?;
+    let (store, kept) = (parts.store.clone(), asks.then(|| trust.kept().clone()));
+    world::blocking(move || store::own(&store, &own, kept.as_ref())).await?;
     Ok(Begun { stored, trust })
 }
 

@@ -231,14 +231,16 @@ pub(crate) fn keep_known<S: Store>(
     })
 }
 
-/// The store is this sentinel's from here on; with whom it believes, if that is another than the genesis says.
+/// The store is this sentinel's from here on; with whom it believes, if it had to ask for that.
 pub(crate) fn own<S: Store>(
     store: &S,
     owner: &PublicKey,
-    trust: &TrustV1,
+    trust: Option<&TrustV1>,
 ) -> Result<(), KeptError> {
     store.write(|view| {
-        view.put(JOURNAL, TRUST, &trust.to_canonical())?;
+        if let Some(trust) = trust {
+            view.put(JOURNAL, TRUST, &trust.to_canonical())?;
+        }
         Ok(view.put(JOURNAL, OWNER, &owner.to_canonical())?)
     })
 }

@@ -292,6 +292,18 @@ impl Attempts {
         self.drive(now, out);
     }
 
+    /// This autonomy epoch is in force: acts of the root have raised it beside those that were published.
+    pub fn handle_in_force(
+        &mut self,
+        epoch: AutonomyEpoch,
+        now: u64,
+        draw: &mut dyn FnMut() -> Digest,
+        out: &mut Vec<Effect>,
+    ) {
+        self.epoch_moved(epoch, now, draw, out);
+        self.drive(now, out);
+    }
+
     /// Takes a node's answer to a command. It is nobody's proof: it decides what to ask or to
     /// send next, and ends nothing.
     pub fn handle_reply(

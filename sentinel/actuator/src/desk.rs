@@ -24,8 +24,8 @@ use redlatch_types::event::{Accepted, ChainPlace, Event, Ground};
 use redlatch_types::proven::ProvenEvent;
 use redlatch_types::records::SovereignActionIntentV1;
 use redlatch_types::{
-    Canonical, Digest, Envelope, GroundNumber, IntentDigest, LatchNumber, Refusal, Scope,
-    SigningKey,
+    AutonomyEpoch, Canonical, Digest, Envelope, GroundNumber, IntentDigest, LatchNumber, Refusal,
+    Scope, SigningKey,
 };
 use tokio::sync::{Mutex, Notify};
 
@@ -236,6 +236,15 @@ impl<S: Store> Desk<S> {
         let missing = machine.take_in(event, &self.verifier, self.now(), &mut acting);
         self.run(&mut held, holding, acting).await?;
         Ok(missing)
+    }
+
+    /// This autonomy epoch is in force.
+    pub(crate) async fn in_force(self: &Arc<Self>, epoch: AutonomyEpoch) -> Result<(), Stopped> {
+        let mut held = self.machine.lock().await;
+        let Machine { attempts, rng, .. } = held.as_mut().ok_or(Stopped)?;
+        let mut out = Vec::new();
+        attempts.handle_in_force(epoch, self.now(), &mut || draw(rng), &mut out);
+        self.run(&mut held, Vec::new(), out).await
     }
 
     /// A node's answer to a command.

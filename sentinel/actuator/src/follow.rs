@@ -143,8 +143,9 @@ impl<S: Store> Reader<S> {
                 News::Proven(event) => self.hear(event).await?,
             }
         }
-        if batch.trust.is_some() {
+        if let Some(trust) = &batch.trust {
             self.desk.follow(self.follower.nodes().clone());
+            self.desk.in_force(trust.in_force().autonomy_epoch).await?;
         }
         let stops = |(_, news): &(u64, News)| matches!(news, News::Proven(_));
         let trust = batch.trust.as_deref();

@@ -205,7 +205,8 @@ struct Begun {
     trust: Trust,
 }
 
-/// Reads the store and finds the roster that names this actuator.
+/// Reads the store and finds the roster that names this actuator. One that replaces another reads the whole journal
+/// again, and holds everything until it has.
 async fn begin<S: Store>(
     parts: &mut ActuatorParts<S>,
     genesis: &GenesisV1,
@@ -220,6 +221,7 @@ async fn begin<S: Store>(
     let mut follower = Follower::new(&dialer, &parts.nodes, trust, next)?;
     let own = parts.key.public_key();
     let is_own = |roster: &RosterV1| roster.actuator.key == own;
+    let mut stored = stored;
     if !is_own(&follower.trust().in_force().roster) {
         grounds.unmet(
             "no roster that is known here names this key; the nodes are asked for a later one",
@@ -227,14 +229,18 @@ async fn begin<S: Store>(
         if !until_named(&mut follower, is_own, &mut parts.rng).await {
             return Err(StartFailure::WrongKey);
         }
+        let (store, kept) = (parts.store.clone(), follower.trust().kept().clone());
+        stored = world::blocking(move || {
+            store::begin_anew(&store, &kept)?;
+            store::stored(&store)
+        })
+        .await?;
     }
     let trust = follower.trust().clone();
     let identity = parts.credentials.identity();
     if identity.name != trust.in_force().roster.actuator.name.as_str() {
         return Err(StartFailure::NotTheActuator(identity.short()));
     }
-    let (store, kept) = (parts.store.clone(), trust.kept().clone());
-    world::blocking(move || store::keep_trust(&store, &kept)).await?;
     Ok(Begun { stored, trust })
 }
 

@@ -115,9 +115,14 @@ fn pairs<S: Store>(store: &S, table: Table) -> Result<Vec<Pair>, StoreError> {
     }
 }
 
-/// Remembers whom to believe.
-pub(crate) fn keep_trust<S: Store>(store: &S, trust: &TrustV1) -> Result<(), KeptError> {
-    Ok(store.put(JOURNAL, TRUST, &trust.to_canonical())?)
+/// Remembers whom to believe, and forgets what HOLD is and how far the journal was read: whoever was here before may
+/// have missed what led here.
+pub(crate) fn begin_anew<S: Store>(store: &S, trust: &TrustV1) -> Result<(), KeptError> {
+    store.write(|view| {
+        view.put(JOURNAL, TRUST, &trust.to_canonical())?;
+        view.delete(JOURNAL, KNOWN)?;
+        Ok(view.delete(HOLD, STATE)?)
+    })
 }
 
 fn key(latch: LatchNumber) -> [u8; 8] {
@@ -160,4 +165,64 @@ pub(crate) fn keep_known<S: Store>(
         }
         Ok(view.put(JOURNAL, KNOWN, &known.to_canonical())?)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use redlatch_journal::development::{Parties, genesis};
+    use redlatch_link::store::SimDisk;
+    use redlatch_types::in_force::InForceV1;
+    use redlatch_types::records::{GenesisV1, PinnedParty};
+    use redlatch_types::{Digest, SigningKey};
+
+    use super::*;
+
+    fn organism() -> GenesisV1 {
+        let pinned = |name: &str| PinnedParty {
+            name: name.parse().unwrap(),
+            key: SigningKey::from_seed([1; 32]).public_key(),
+            builds_digest: Digest::ZERO,
+            policy_digest: Digest::ZERO,
+        };
+        genesis(Parties {
+            organism_name: "test".parse().unwrap(),
+            created_at: 0,
+            nonce: Digest::ZERO,
+            root: SigningKey::from_seed([2; 32]).public_key(),
+            nodes: Vec::new(),
+            verifiers: Vec::new(),
+            sentinel: pinned("sentinel"),
+            actuator: pinned("actuator"),
+            subjects: Vec::new(),
+            repository: "repo".parse().unwrap(),
+            human_keys: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn whoever_replaces_another_begins_with_nothing_but_attempts_and_whom_to_believe() {
+        let disk = SimDisk::new();
+        let store = disk.open().unwrap();
+        let known = KnownV1 {
+            next: 100,
+            watermark: crate::hold::NOTHING_SEEN,
+            latches: LatchNumber(3),
+            chain_from: 7,
+        };
+        keep_hold(&store, b"narrow").unwrap();
+        keep_known(&store, &known, &[], None).unwrap();
+        store
+            .put(ATTEMPTS, &key(LatchNumber(3)), b"attempt")
+            .unwrap();
+        assert_eq!(stored(&store).unwrap().known, Some(known));
+
+        let trust = TrustV1 {
+            in_force: InForceV1::of_genesis(&organism()),
+            is_ahead: false,
+        };
+        begin_anew(&store, &trust).unwrap();
+        let found = stored(&store).unwrap();
+        assert_eq!((found.hold, found.known), (None, None));
+        assert_eq!((found.trust, found.attempts.len()), (Some(trust), 1));
+    }
 }

@@ -1,4 +1,5 @@
-//! Authentic REDs and beats: signed by the one pinned sentinel, for this organism.
+//! Authentic REDs and beats: signed by the one pinned sentinel, for this organism. A RED that is latched may be of one
+//! before it.
 //!
 //! ```text
 //!   Envelope ─▶ organism? key? signature? ─▶ AuthenticRed ─▶ scopes to hold (mandate)
@@ -40,7 +41,7 @@ pub struct RedVerifier {
     pub former: Vec<PublicKey>,
 }
 
-/// A RED of the pinned sentinel. Only [`RedVerifier::red`] makes one.
+/// A RED of the pinned sentinel, or one latched of a sentinel before. Only [`RedVerifier`] makes one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthenticRed {
     signed: SignedBytes,
@@ -59,15 +60,10 @@ impl RedVerifier {
     /// [`NotAuthentic`]; nothing is held for it.
     pub fn red(&self, envelope: &Envelope) -> Result<AuthenticRed, NotAuthentic> {
         self.is_for_us(envelope)?;
-        let signed = envelope
-            .open_leniently::<SentinelRedOutboxV1>()
-            .map_err(|_| NotAuthentic::BadSignature)?;
-        let entry = SentinelRedOutboxV1::from_canonical(&envelope.body.0).ok();
-        Ok(AuthenticRed {
-            signed,
-            entry: entry.filter(SentinelRedOutboxV1::root_holds),
-            in_epoch: envelope.scope.organism_epoch == self.scope.organism_epoch,
-        })
+        read(
+            envelope,
+            envelope.scope.organism_epoch == self.scope.organism_epoch,
+        )
     }
 
     /// Checks the RED of a proven latch. The root may have acted since it was latched: it may be of a sentinel
@@ -76,20 +72,11 @@ impl RedVerifier {
     /// # Errors
     /// [`NotAuthentic`]; no attempt is made for it.
     pub fn latched(&self, envelope: &Envelope) -> Result<AuthenticRed, NotAuthentic> {
-        let then = RedVerifier {
-            scope: Scope {
-                organism_epoch: envelope.scope.organism_epoch,
-                ..self.scope
-            },
-            sentinel: envelope.key,
-            former: Vec::new(),
-        };
-        let known = envelope.key == self.sentinel || self.former.contains(&envelope.key);
-        if known {
-            then.red(envelope)
-        } else {
-            self.red(envelope)
+        match self.former.contains(&envelope.key) {
+            true => self.is_of_organism(envelope)?,
+            false => self.is_for_us(envelope)?,
         }
+        read(envelope, true)
     }
 
     /// Checks a beat. Beats of another organism epoch count for nothing: they permit.
@@ -107,14 +94,31 @@ impl RedVerifier {
     }
 
     fn is_for_us(&self, envelope: &Envelope) -> Result<(), NotAuthentic> {
-        if envelope.scope.organism_id != self.scope.organism_id {
-            Err(NotAuthentic::WrongOrganism)
-        } else if envelope.key != self.sentinel {
-            Err(NotAuthentic::WrongKey)
-        } else {
-            Ok(())
+        self.is_of_organism(envelope)?;
+        match envelope.key == self.sentinel {
+            true => Ok(()),
+            false => Err(NotAuthentic::WrongKey),
         }
     }
+
+    fn is_of_organism(&self, envelope: &Envelope) -> Result<(), NotAuthentic> {
+        match envelope.scope.organism_id == self.scope.organism_id {
+            true => Ok(()),
+            false => Err(NotAuthentic::WrongOrganism),
+        }
+    }
+}
+
+fn read(envelope: &Envelope, in_epoch: bool) -> Result<AuthenticRed, NotAuthentic> {
+    let signed = envelope
+        .open_leniently::<SentinelRedOutboxV1>()
+        .map_err(|_| NotAuthentic::BadSignature)?;
+    let entry = SentinelRedOutboxV1::from_canonical(&envelope.body.0).ok();
+    Ok(AuthenticRed {
+        signed,
+        entry: entry.filter(SentinelRedOutboxV1::root_holds),
+        in_epoch,
+    })
 }
 
 impl AuthenticRed {

@@ -476,6 +476,32 @@ fn a_stop_under_way_is_ended_after_an_act_that_replaces_nobody() {
     assert_eq!(work(&afresh).latch.latch_epoch, latch);
 }
 
+/// An epoch may be read behind an act of the root that was counted before: what is in force says more than it does.
+#[test]
+fn an_attempt_follows_the_epoch_in_force_though_none_was_published() {
+    let (mut world, _, _, mut actuator) = latched();
+    actuator.event(&last(&world), None);
+    let published = actuator.epoch;
+    let mut out = Vec::new();
+    let mut draw = || digest("draw");
+    let attempts = &mut actuator.attempts;
+    attempts.handle_in_force(published.next(), 0, &mut draw, &mut out);
+    actuator.run_attempts(out);
+    assert_eq!(
+        work(&actuator).attempt.expected_autonomy_epoch,
+        published.next()
+    );
+    // A lower one changes nothing any more.
+    let mut out = Vec::new();
+    let attempts = &mut actuator.attempts;
+    attempts.handle_in_force(published, 0, &mut draw, &mut out);
+    assert_eq!(
+        work(&actuator).attempt.expected_autonomy_epoch,
+        published.next()
+    );
+    world.tick(START + MINUTE);
+}
+
 #[test]
 fn many_latches_are_worked_on_one_at_a_time_and_a_stuck_one_holds_nobody_up() {
     let mut world = World::new();

@@ -9,10 +9,27 @@ use redlatch_types::{Digest, GroundNumber};
 
 use crate::parties::Parties;
 use crate::until;
-use crate::world::journal::{ACTUATOR, NEXT_SENTINEL, ROOT, SENTINEL, root_act, sealed_root_act};
+use crate::world::journal::{
+    ACTUATOR, NEXT_SENTINEL, Outbox, ROOT, SENTINEL, root_act, sealed_root_act,
+};
 use crate::world::{key, subject};
 
 const NEXT_ACTUATOR: u8 = 71;
+
+/// Two more REDs of the sentinel in force, of which the second comes first: the journal chains it once the first is
+/// there, and says no more than its number.
+fn out_of_order(parties: &Parties) {
+    parties.cluster.world(|world| {
+        let outbox = &world.state.authority.outbox;
+        let mut own = Outbox::of(SENTINEL);
+        (own.number, own.root) = (outbox.number.0, outbox.root.unwrap_or(Digest::ZERO));
+        let first = own.red(world, &subject("gate"));
+        let second = own.red(world, &subject("governor"));
+        for red in [second.clone(), first, second] {
+            world.ok(red);
+        }
+    });
+}
 
 fn replace_both(parties: &Parties) {
     parties.cluster.world(|world| {
@@ -60,6 +77,8 @@ async fn who_replaces_a_sentinel_and_an_actuator_ends_the_stop_under_way_and_goe
     let refused = parties.try_actuator().await.err();
     assert!(matches!(refused, Some(OfActuator::WrongKey)), "{refused:?}");
 
+    out_of_order(&parties);
+    assert_eq!(parties.cluster.count("red_chained"), 1);
     replace_both(&parties);
     assert!(
         sentinel.ended().await.contains("root"),
@@ -84,7 +103,7 @@ async fn who_replaces_a_sentinel_and_an_actuator_ends_the_stop_under_way_and_goe
     let (actuator, narrowed) = parties.actuator().await;
     let (sentinel, compared) = parties.sentinel_of(rules.clone()).await;
     until("the stop under way is over", || {
-        counted(&parties, "safety_terminal", 1)
+        counted(&parties, "safety_terminal", 3)
     })
     .await;
     until("ready", || async {
@@ -95,7 +114,7 @@ async fn who_replaces_a_sentinel_and_an_actuator_ends_the_stop_under_way_and_goe
     assert!(closed(&parties, 0).await);
     parties.raise(2, subject("other")).await.unwrap();
     until("closed", || closed(&parties, 1)).await;
-    assert!(counted(&parties, "safety_terminal", 2).await);
+    assert!(counted(&parties, "safety_terminal", 4).await);
     // The ground of the act stays until a person resets it.
     let held = parties.permit().await.unwrap().held;
     assert!(held.contains(&RedScope::Everything), "{held:?}");

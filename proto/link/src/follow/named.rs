@@ -23,17 +23,15 @@ const DEADLINE: Duration = Duration::from_secs(3);
 /// Pause before it is asked again.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Reads on until the roster in force is the one that is looked for; false once a majority of the nodes vouches
-/// that nothing more is in force than was read. Without a majority it goes on asking.
+/// Reads on until a majority of the nodes vouches that nothing more is in force than was read; whether the roster in
+/// force is the one that is looked for. One that was in force in between counts for nothing. Without a majority it
+/// goes on asking.
 pub async fn until_named(
     follower: &mut Follower,
     is_named: impl Fn(&RosterV1) -> bool,
     rng: &mut impl RngCore,
 ) -> bool {
     loop {
-        if is_named(&follower.trust().in_force().roster) {
-            return true;
-        }
         match follower.read_on(|_| Wanted::No).await {
             Ok(batch) if !batch.at_end => continue,
             Ok(_) => {
