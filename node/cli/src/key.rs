@@ -14,14 +14,13 @@ use clap::{Args, Subcommand};
 use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::{keys, world};
 use redlatch_types::records::{ActionPayload, RosterVerifier};
-use redlatch_types::{EventId, FailureDomain, PublicKey, VerifierId};
+use redlatch_types::{FailureDomain, PublicKey, VerifierId};
 
 use crate::answer::{KeyStatus, NewKey, SeatedVerifier};
 use crate::client::Client;
 use crate::in_force::InForce;
-use crate::intent::How;
 use crate::output::Format;
-use crate::propose::{self, parse};
+use crate::propose::{self, Proposal, parse};
 use crate::{Common, Done, output};
 
 #[derive(Subcommand)]
@@ -41,17 +40,6 @@ pub(crate) enum KeyCommand {
     },
     /// Propose another verifier in the seat of one; with it the four make another key.
     Replace(Replace),
-}
-
-/// For how long a change may be decided.
-#[derive(Args)]
-pub(crate) struct Proposal {
-    /// How long the intent lives, in seconds of state time.
-    #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
-    ttl: u64,
-    /// Repeat under this idempotency key.
-    #[arg(long, value_name = "HEX")]
-    event_id: Option<EventId>,
 }
 
 #[derive(Args)]
@@ -112,12 +100,8 @@ async fn bring(
     proposal: &Proposal,
     common: &Common,
 ) -> Done {
-    let how = How {
-        ttl_s: proposal.ttl,
-        event_id: proposal.event_id,
-    };
     let payload = ActionPayload::VerifierSetChange(verifiers);
-    propose::bring(client, payload, None, &how, common).await
+    propose::bring(client, payload, None, &proposal.how(), common).await
 }
 
 /// The four with another one in this seat. What pins the seat stays.

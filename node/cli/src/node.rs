@@ -13,20 +13,19 @@ mod record;
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use redlatch_link::config::{self, Sources};
 use redlatch_link::exit::{ExitCode, Failure};
 use redlatch_link::world::{self, Monotonic};
 use redlatch_node::{NodeConfig, NodeFiles};
 use redlatch_proto::v1::ClusterResponse;
-use redlatch_types::EventId;
 use redlatch_types::records::{ActionPayload, RosterNode, RosterPayload, Seat};
 
 use crate::answer::Returned;
 use crate::client::{self, Client};
 use crate::in_force::InForce;
-use crate::intent::How;
-use crate::{Common, Done, output, propose};
+use crate::propose::{self, Proposal};
+use crate::{Common, Done, output};
 
 /// How often the roster is looked at while a node is waited for.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(300);
@@ -96,17 +95,6 @@ pub(crate) enum ConfigCommand {
     },
 }
 
-/// For how long a change may be decided.
-#[derive(Args)]
-pub(crate) struct Proposal {
-    /// How long the intent lives, in seconds of state time.
-    #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
-    ttl: u64,
-    /// Repeat under this idempotency key.
-    #[arg(long, value_name = "HEX")]
-    event_id: Option<EventId>,
-}
-
 pub(crate) async fn run(command: &NodeCommand, common: &Common) -> Done {
     match command {
         NodeCommand::Config { command } => look(command),
@@ -143,13 +131,14 @@ pub(crate) async fn run(command: &NodeCommand, common: &Common) -> Done {
     }
 }
 
-async fn bring(client: &Client, change: RosterPayload, how: &Proposal, common: &Common) -> Done {
-    let how = How {
-        ttl_s: how.ttl,
-        event_id: how.event_id,
-    };
+async fn bring(
+    client: &Client,
+    change: RosterPayload,
+    proposal: &Proposal,
+    common: &Common,
+) -> Done {
     let payload = ActionPayload::RosterChange(Box::new(change));
-    propose::bring(client, payload, None, &how, common).await
+    propose::bring(client, payload, None, &proposal.how(), common).await
 }
 
 /// A node of the roster in force.

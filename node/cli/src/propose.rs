@@ -38,6 +38,27 @@ use crate::{Common, Done, intent, output};
 use parse::{hexadecimal, scope};
 
 /// A change, and for how long it may be decided.
+/// For how long a change may be decided, of commands that propose one change each.
+#[derive(Args)]
+pub(crate) struct Proposal {
+    /// How long the intent lives, in seconds of state time.
+    #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
+    pub(crate) ttl: u64,
+    /// Repeat under this idempotency key.
+    #[arg(long, value_name = "HEX")]
+    pub(crate) event_id: Option<EventId>,
+}
+
+impl Proposal {
+    /// As a proposal is brought.
+    pub(crate) fn how(&self) -> How {
+        How {
+            ttl_s: self.ttl,
+            event_id: self.event_id,
+        }
+    }
+}
+
 #[derive(Args)]
 pub(crate) struct Propose {
     #[command(subcommand)]
